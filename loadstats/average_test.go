@@ -147,7 +147,7 @@ func TestAverage_GoldenBits(t *testing.T) {
 }
 
 // An evaluation of the definition in 50 decimal digits gives
-// 12.579072372824... and 0.048428...
+// 12.5790723684822 and 0.0484283147121573.
 const goldenMean, goldenWeight = 0x4029287c2c694bfa, 0x3fa8cb9897c772f9
 
 func TestAverage_ConcurrentAddsAllCount(t *testing.T) {
