@@ -1,0 +1,202 @@
+package loadstats
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// defaultPrefillRate is assumed until a first token was timed: 10 tokens
+	// per millisecond, the order of a 70B model on four datacenter GPUs.
+	// Simulation shows no difference between this and the learned rate of the
+	// engine model, so it only has to be of the right order.
+	defaultPrefillRate = 10_000.0
+	// rateMinTokens is the smallest prefill that says something about the
+	// rate; the first token of a smaller one is dominated by fixed costs.
+	rateMinTokens = 512
+	// rateMemoryTokens is the amount of timed prefill after which an old rate
+	// has lost half its weight.
+	rateMemoryTokens = 50_000.0
+	// progressCap bounds the estimated progress of a prefill that has not
+	// answered yet: the last tenth is believed only when the token comes.
+	progressCap = 0.9
+	// failureMemory is the age at which the last failure is forgotten.
+	failureMemory = 5 * DefaultHalfLife
+)
+
+// Ledger is the caller's own account of one endpoint: what was sent to it and
+// not answered yet. It needs no report from the engine and can't drift: each
+// Reserve is undone by exactly one Release, and a FirstToken in between moves
+// the request from prefill to decode.
+//
+// The zero value is an idle endpoint. A Ledger is safe for concurrent use and
+// must not be copied. It is never reset; an endpoint that leaves and comes back
+// gets a new one.
+type Ledger struct {
+	inFlight      atomic.Int64
+	sent          atomic.Int64
+	pending       atomic.Int64
+	pendingTokens atomic.Int64
+	headSince     atomic.Int64  // UnixNano at which the oldest pending prefill came to the front
+	secPerToken   atomic.Uint64 // float64 bits; 0 = nothing timed
+
+	lastFailure atomic.Int64 // UnixNano, 0 = never
+	failures    Average
+	ttft        Average
+	reported    atomic.Pointer[baseline]
+}
+
+// baseline remembers how much had been sent when a report was first seen.
+type baseline struct {
+	report *Report
+	sent   int64
+}
+
+// Reserve counts one request of the given uncached prompt tokens as sent at
+// now, provided the endpoint still has seen requests in flight; otherwise
+// nothing changes and the result is false. A caller that decided on a Load
+// passes its InFlight: of two callers that decided on the same one, the second
+// has to decide again, so that a burst can't pile up on a single endpoint and
+// no bound is overshot.
+func (l *Ledger) Reserve(now time.Time, seen, tokens int) bool {
+	if !l.inFlight.CompareAndSwap(int64(seen), int64(seen)+1) {
+		return false
+	}
+	l.book(now, tokens)
+	return true
+}
+
+// Add is Reserve without a condition, for requests that somebody else decided.
+func (l *Ledger) Add(now time.Time, tokens int) {
+	l.inFlight.Add(1)
+	l.book(now, tokens)
+}
+
+func (l *Ledger) book(now time.Time, tokens int) {
+	l.sent.Add(1)
+	l.pendingTokens.Add(int64(tokens))
+	if l.pending.Add(1) == 1 {
+		l.headSince.Store(now.UnixNano())
+	}
+}
+
+// FirstToken records that the prefill of a request reserved at sent with the
+// given tokens is over.
+func (l *Ledger) FirstToken(now, sent time.Time, tokens int) {
+	began := max(l.headSince.Load(), sent.UnixNano())
+	l.endPrefill(now, tokens)
+	l.ttft.Add(now, now.Sub(sent).Seconds())
+	if d := now.UnixNano() - began; tokens >= rateMinTokens && d > 0 {
+		l.learnRate(float64(d)/1e9/float64(tokens), float64(tokens))
+	}
+}
+
+func (l *Ledger) endPrefill(now time.Time, tokens int) {
+	l.pendingTokens.Add(-int64(tokens))
+	l.pending.Add(-1)
+	l.headSince.Store(now.UnixNano())
+}
+
+func (l *Ledger) learnRate(secPerToken, tokens float64) {
+	for {
+		old := l.secPerToken.Load()
+		v := secPerToken
+		if old != 0 {
+			v = math.Float64frombits(old)
+			v += (secPerToken - v) * (tokens / (tokens + rateMemoryTokens))
+		}
+		if l.secPerToken.CompareAndSwap(old, math.Float64bits(v)) {
+			return
+		}
+	}
+}
+
+// Release records that a request of the given tokens has left the endpoint.
+// prefilling says that no FirstToken was recorded for it.
+func (l *Ledger) Release(now time.Time, tokens int, prefilling bool) {
+	if prefilling {
+		l.endPrefill(now, tokens)
+	}
+	l.inFlight.Add(-1)
+}
+
+// Outcome teaches the failure share of the endpoint: one request that ended
+// well, or failed through the endpoint's fault.
+func (l *Ledger) Outcome(now time.Time, failed bool) {
+	if failed {
+		l.failures.Add(now, 1)
+		l.lastFailure.Store(now.UnixNano())
+	} else if l.lastFailure.Load() != 0 {
+		l.failures.Add(now, 0)
+	}
+}
+
+// InFlight returns the number of requests reserved and not yet released.
+func (l *Ledger) InFlight() int { return int(l.inFlight.Load()) }
+
+// TTFT returns the recent mean time to first token, zero if none was seen.
+func (l *Ledger) TTFT(now time.Time) time.Duration {
+	mean, _ := l.ttft.Value(now)
+	return time.Duration(mean * float64(time.Second))
+}
+
+// PrefillRate returns the learned speed of prefill in tokens per second, zero
+// before anything was timed.
+func (l *Ledger) PrefillRate() float64 {
+	if bits := l.secPerToken.Load(); bits != 0 {
+		return 1 / math.Float64frombits(bits)
+	}
+	return 0
+}
+
+// Read fills the fields of dst that the ledger knows about, as of now, and sets
+// the report, which is believed up to the given age. Other fields of dst stay
+// as they are.
+func (l *Ledger) Read(dst *Load, now time.Time, report *Report, maxAge time.Duration) {
+	nano := now.UnixNano()
+	dst.InFlight = int(l.inFlight.Load())
+	dst.PendingPrefills = int(l.pending.Load())
+	dst.PendingPrefillTokens = int(l.pendingTokens.Load())
+	dst.PrefillRate = l.PrefillRate()
+	dst.Backlog = l.backlog(nano, dst.PendingPrefills, dst.PendingPrefillTokens, dst.PrefillRate)
+	dst.FailureShare = 0
+	if last := l.lastFailure.Load(); last != 0 && nano-last < int64(failureMemory) {
+		share, evidence := l.failures.Value(now)
+		dst.FailureShare = share * min(1, evidence)
+	}
+	dst.Report, dst.Fresh, dst.SentSince = report, false, 0
+	if report != nil && report.FreshAt(now, maxAge) {
+		dst.Fresh = true
+		dst.SentSince = int(l.sent.Load() - l.sentAt(report))
+	}
+}
+
+// backlog takes off what the request at the front has done so far: at the
+// learned rate since it came to the front, never more than most of one request.
+func (l *Ledger) backlog(nano int64, pending, tokens int, rate float64) int {
+	if pending <= 0 || tokens <= 0 {
+		return 0
+	}
+	if rate == 0 {
+		rate = defaultPrefillRate
+	}
+	elapsed := float64(nano-l.headSince.Load()) / 1e9
+	done := min(progressCap*float64(tokens)/float64(pending), max(0, elapsed*rate))
+	return tokens - int(done)
+}
+
+// sentAt returns how many requests had been sent when the report was first
+// seen.
+func (l *Ledger) sentAt(report *Report) int64 {
+	for {
+		b := l.reported.Load()
+		if b != nil && b.report == report {
+			return b.sent
+		}
+		next := &baseline{report, l.sent.Load()}
+		if l.reported.CompareAndSwap(b, next) {
+			return next.sent
+		}
+	}
+}

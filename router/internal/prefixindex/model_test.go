@@ -1,0 +1,232 @@
+package prefixindex_test
+
+import (
+	"cmp"
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/warmroute/warmroute/router/internal/prefixindex"
+)
+
+var seed = flag.Uint64("seed", 1, "seed of the random histories, to replay one that failed")
+
+// model is the plainest thing that behaves like an engine's block cache: block
+// by block, with searches in place of lists.
+type model struct {
+	capacity int
+	blocks   map[uint64]*block
+}
+
+type block struct {
+	parent       *block
+	kids, active int
+	used         int64
+}
+
+func (m *model) depth(chain []uint64) int {
+	for i, b := range chain {
+		if m.blocks[b] == nil {
+			return i
+		}
+	}
+	return len(chain)
+}
+
+func (m *model) evictOne() bool {
+	var oldest uint64
+	for hash, b := range m.blocks {
+		if b.kids > 0 || b.active > 0 {
+			continue
+		}
+		if o := m.blocks[oldest]; o == nil || b.used < o.used {
+			oldest = hash
+		}
+	}
+	b := m.blocks[oldest]
+	if b == nil {
+		return false
+	}
+	if b.parent != nil {
+		b.parent.kids--
+	}
+	delete(m.blocks, oldest)
+	return true
+}
+
+func (m *model) shrinkTo(n int) {
+	for len(m.blocks) > max(0, n) && m.evictOne() {
+	}
+}
+
+// pin returns the blocks that the request uses.
+func (m *model) pin(chain []uint64) []*block {
+	var used []*block
+	var last *block
+	held := m.depth(chain)
+	for _, hash := range chain[:held] {
+		last = m.blocks[hash]
+		last.active++
+		used = append(used, last)
+	}
+	m.shrinkTo(m.capacity - (len(chain) - held))
+	for _, hash := range chain[held:] {
+		if len(m.blocks) >= m.capacity {
+			break
+		}
+		b := &block{parent: last, active: 1}
+		if last != nil {
+			last.kids++
+		}
+		m.blocks[hash] = b
+		last = b
+		used = append(used, b)
+	}
+	return used
+}
+
+func (m *model) unpin(used []*block, now int64) {
+	for _, b := range used {
+		if b.active--; b.active == 0 {
+			b.used = now
+		}
+	}
+	m.shrinkTo(m.capacity)
+}
+
+func (m *model) disprove(lastUse int64) {
+	for {
+		gone := false
+		for hash, b := range m.blocks {
+			if b.kids == 0 && b.active == 0 && b.used <= lastUse {
+				if b.parent != nil {
+					b.parent.kids--
+				}
+				delete(m.blocks, hash)
+				gone = true
+			}
+		}
+		if !gone {
+			return
+		}
+	}
+}
+
+// prompts makes random chains that share prefixes, as conversations do.
+type prompts struct {
+	rng  *rand.Rand
+	made [][]uint64
+}
+
+func (p *prompts) next() []uint64 {
+	var chain []uint64
+	if len(p.made) > 0 && p.rng.IntN(8) > 0 {
+		from := p.made[p.rng.IntN(len(p.made))]
+		chain = append(chain, from[:p.rng.IntN(len(from)+1)]...)
+		if p.rng.IntN(3) > 0 {
+			chain = append(chain[:0], from...)
+		}
+	}
+	for range p.rng.IntN(6) {
+		chain = append(chain, p.rng.Uint64())
+	}
+	if len(chain) > 0 {
+		p.made = append(p.made, chain)
+	}
+	if len(p.made) > 60 {
+		p.made = p.made[20:]
+	}
+	return chain
+}
+
+func TestIndex_BehavesLikeABlockCache(t *testing.T) {
+	const slots = 5
+	for history := range uint64(20) {
+		rng := rand.New(rand.NewPCG(*seed, history))
+		x := prefixindex.New()
+		prompts := prompts{rng: rng}
+		type live struct {
+			slot int
+			pin  prefixindex.Pin
+			used []*block
+			gen  int
+		}
+		var models [slots]*model
+		var slot [slots]prefixindex.Slot
+		var gen [slots]int
+		for i := range models {
+			models[i] = &model{capacity: 10 + rng.IntN(60), blocks: map[uint64]*block{}}
+			slot[i] = x.Join(models[i].capacity)
+		}
+		var flying []live
+		var m prefixindex.Match
+		for step := range 3000 {
+			now := int64(step + 1)
+			switch op := rng.IntN(100); {
+			case op < 50:
+				chain := prompts.next()
+				x.Match(&m, chain, now)
+				for i := range slot {
+					if got, want := m.Depth(slot[i]), models[i].depth(chain); got != want {
+						t.Fatalf("seed %d/%d step %d: depth on %d = %d, want %d", *seed, history, step, i, got, want)
+					}
+				}
+				i := rng.IntN(slots)
+				if rng.IntN(4) == 0 { // an out-of-date match
+					j := rng.IntN(slots)
+					x.SetCapacity(slot[j], models[j].capacity)
+				}
+				pin := x.Pin(&m, slot[i], chain, now, rng.IntN(2) == 0)
+				flying = append(flying, live{i, pin, models[i].pin(chain), gen[i]})
+			case op < 95:
+				if len(flying) == 0 {
+					continue
+				}
+				k := rng.IntN(len(flying))
+				f := flying[k]
+				flying = slices.Delete(flying, k, k+1)
+				x.Unpin(f.pin, now)
+				if f.gen == gen[f.slot] {
+					models[f.slot].unpin(f.used, now)
+				}
+			case op < 97:
+				i := rng.IntN(slots)
+				models[i].capacity = 10 + rng.IntN(60)
+				x.SetCapacity(slot[i], models[i].capacity)
+				models[i].shrinkTo(models[i].capacity)
+			case op < 98:
+				i := rng.IntN(slots)
+				lastUse := now - int64(rng.IntN(300))
+				models[i].disprove(lastUse)
+				if got, want := x.Disprove(slot[i], lastUse), len(models[i].blocks); got != want {
+					t.Fatalf("seed %d/%d step %d: Disprove = %d, want %d", *seed, history, step, got, want)
+				}
+			case op < 99:
+				i := rng.IntN(slots)
+				x.Forget(slot[i])
+				gen[i]++
+				clear(models[i].blocks)
+			default:
+				i := rng.IntN(slots)
+				x.Leave(slot[i])
+				gen[i]++
+				clear(models[i].blocks)
+				slot[i] = x.Join(models[i].capacity)
+			}
+			if err := x.CheckInvariants(); err != nil {
+				t.Fatalf("seed %d/%d step %d: %v", *seed, history, step, err)
+			}
+			for i := range slot {
+				pinned := 0
+				for _, b := range models[i].blocks {
+					pinned += min(1, b.active)
+				}
+				u := x.Usage(slot[i])
+				if c := cmp.Compare(int(u.Pinned), pinned); c != 0 || int(u.Blocks) != len(models[i].blocks) {
+					t.Fatalf("seed %d/%d step %d: usage of %d = %+v, want %d blocks, %d pinned", *seed, history, step, i, u, len(models[i].blocks), pinned)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package prefixindex
+
+import "math/bits"
+
+// node is a run of blocks of the tree. Runs end where prompts part or end, so
+// that whatever can be told apart is a node of its own.
+type node struct {
+	blocks  []uint64
+	start   int // blocks before the run
+	parent  *node
+	kids    int // nodes that follow
+	holders []*holding
+	// branches counts the requests that went on from the end of this run with
+	// blocks of their own.
+	branches decaying
+}
+
+// holding says that an endpoint has the first len blocks of a node, and all of
+// every node before it.
+type holding struct {
+	slot   int32 // position of the endpoint, or gone
+	len    int32
+	pos    int32 // in node.holders
+	kids   int32 // holdings of the same endpoint in nodes that follow
+	pins   int32 // requests in flight that end here
+	active int32 // pins, plus kids that are active
+	idle   bool  // in the idle list of its endpoint, else in the busy one
+	used   int64 // last time it was in use, UnixNano
+	node   *node
+	parent *holding
+	prev   *holding // in its list
+	next   *holding
+}
+
+// common returns how many blocks at the beginning of a and b are the same.
+// Hashes are chained: where two blocks are equal, all before them are.
+func common(a, b []uint64) int {
+	n := min(len(a), len(b))
+	if n == 0 || a[n-1] == b[n-1] {
+		return n
+	}
+	lo, hi := 0, n-1 // equal below lo, different from hi on
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if a[mid] == b[mid] {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// grow adds a node with the given run below parent.
+func (x *Index) grow(parent *node, start int, run []uint64) *node {
+	n := x.spare.node(len(run))
+	n.blocks = append(n.blocks, run...)
+	n.start, n.parent = start, parent
+	parent.kids++
+	x.nodes[run[0]] = n
+	return n
+}
+
+// split divides a run at offset k, 0 < k < len(run). The node goes on as the
+// second half, so that what is pinned at its end stays so; the first half is a
+// new node, which is returned. Holdings that reach no further than k move to it.
+func (x *Index) split(n *node, k int) *node {
+	up := x.spare.node(k)
+	up.blocks = append(up.blocks, n.blocks[:k]...)
+	up.start, up.parent, up.kids = n.start, n.parent, 1
+	x.nodes[up.blocks[0]] = up
+
+	rest := x.spare.node(len(n.blocks) - k)
+	rest.blocks = append(rest.blocks, n.blocks[k:]...)
+	n.blocks, rest.blocks = rest.blocks, n.blocks
+	x.spare.keepNode(rest)
+	n.start, n.parent = n.start+k, up
+	x.nodes[n.blocks[0]] = n
+
+	kept := n.holders[:0]
+	for _, h := range n.holders {
+		if int(h.len) <= k {
+			h.enter(up)
+			continue
+		}
+		first := x.spare.holding()
+		first.slot, first.len, first.parent, first.kids, first.used = h.slot, int32(k), h.parent, 1, h.used
+		if h.active > 0 {
+			first.active = 1
+		}
+		first.enter(up)
+		x.lists[h.slot].busy.pushBack(first)
+		h.parent = first
+		h.len -= int32(k)
+		h.pos = int32(len(kept))
+		kept = append(kept, h)
+	}
+	clear(n.holders[len(kept):])
+	n.holders = kept
+	x.prune(n)
+	return up
+}
+
+// enter makes h a holder of n.
+func (h *holding) enter(n *node) {
+	h.node, h.pos = n, int32(len(n.holders))
+	n.holders = append(n.holders, h)
+}
+
+// leaveNode removes h from the holders of its node.
+func (x *Index) leaveNode(h *holding) {
+	n := h.node
+	last := len(n.holders) - 1
+	n.holders[h.pos] = n.holders[last]
+	n.holders[h.pos].pos = h.pos
+	n.holders[last] = nil
+	n.holders = n.holders[:last]
+	x.prune(n)
+}
+
+// prune removes a node that nobody holds, and the nodes before it that only led
+// to it.
+func (x *Index) prune(n *node) {
+	for n != &x.root && len(n.holders) == 0 && n.kids == 0 {
+		up := n.parent
+		up.kids--
+		delete(x.nodes, n.blocks[0])
+		x.spare.keepNode(n)
+		n = up
+	}
+}
+
+// spare keeps removed nodes and holdings for reuse, so that an index at
+// capacity allocates nothing. Nodes are kept by the size of their run's memory.
+type spare struct {
+	nodes    [33][]*node // [i]: cap(blocks) is 1<<i
+	holdings []*holding
+}
+
+// node returns an empty node with room for n blocks.
+func (s *spare) node(n int) *node {
+	class := bits.Len(uint(n - 1))
+	list := s.nodes[class]
+	if len(list) == 0 {
+		return &node{blocks: make([]uint64, 0, 1<<class)}
+	}
+	last := len(list) - 1
+	got := list[last]
+	list[last] = nil
+	s.nodes[class] = list[:last]
+	return got
+}
+
+func (s *spare) keepNode(n *node) {
+	*n = node{blocks: n.blocks[:0], holders: n.holders[:0]}
+	class := bits.Len(uint(cap(n.blocks) - 1))
+	s.nodes[class] = append(s.nodes[class], n)
+}
+
+func (s *spare) holding() *holding {
+	last := len(s.holdings) - 1
+	if last < 0 {
+		return new(holding)
+	}
+	h := s.holdings[last]
+	s.holdings[last] = nil
+	s.holdings = s.holdings[:last]
+	return h
+}
+
+func (s *spare) keepHolding(h *holding) {
+	*h = holding{}
+	s.holdings = append(s.holdings, h)
+}
