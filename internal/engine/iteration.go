@@ -91,12 +91,11 @@ func (e *Engine) complete(dst []Event) []Event {
 	for _, s := range e.running {
 		kind := Token
 		if s.generated == 0 {
-			if s.computed+s.chunk < s.PromptTokens {
-				e.advance(s)
+			e.advance(s)
+			if s.computed < s.PromptTokens {
 				kept = append(kept, s)
 				continue
 			}
-			e.advance(s)
 			e.totals.PromptTokens += int64(s.PromptTokens)
 			kind = FirstToken
 		}
