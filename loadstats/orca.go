@@ -102,7 +102,9 @@ func (r *Report) addORCA(group, name string, value float64) {
 	case "num_requests_waiting":
 		r.Waiting = r.Waiting.larger(Rounded(value))
 	case "max_token_capacity":
-		r.KVCacheTokens = r.KVCacheTokens.larger(Rounded(value))
+		if capacity := Rounded(value); capacity.n > 0 { // zero: not measured yet
+			r.KVCacheTokens = r.KVCacheTokens.larger(capacity)
+		}
 	}
 }
 
