@@ -16,8 +16,8 @@ type collection struct {
 	filtered int // samples of metrics asked for, without the labels asked for
 
 	adapterNames *Adapters
-	newest       float64
-	latest       *loadstats.Adapters
+	newest       float64             // value of the newest adapter sample
+	adapters     *loadstats.Adapters // what that one says, nil if there is none
 }
 
 // numbers are the values of one metric, by engine.
@@ -65,7 +65,7 @@ func (c *collection) add(s *sample) {
 	}
 	if a := c.adapterNames; a != nil && string(s.name) == a.Name && s.value > c.newest {
 		c.newest = s.value
-		c.latest = &loadstats.Adapters{
+		c.adapters = &loadstats.Adapters{
 			Running: splitNames(s.label(a.Running)),
 			Waiting: splitNames(s.label(a.Waiting)),
 			Max:     labelCount(s.label(a.Max)),
@@ -73,12 +73,9 @@ func (c *collection) add(s *sample) {
 	}
 }
 
-// adapters returns the newest list, nil if there is none.
-func (c *collection) adapters() *loadstats.Adapters { return c.latest }
-
 func (m *Metric) matches(s *sample) bool {
 	for name, value := range m.Labels {
-		if got := s.label(name); got == nil || string(got) != value {
+		if string(s.label(name)) != value {
 			return false
 		}
 	}

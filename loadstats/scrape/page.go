@@ -18,7 +18,7 @@ type sample struct {
 
 type label struct{ name, value []byte }
 
-// label returns the value of the label, nil if the sample has none of that name.
+// label returns the value of the label, empty if the sample has none of that name.
 func (s *sample) label(name string) []byte {
 	for _, l := range s.labels {
 		if string(l.name) == name {

@@ -29,7 +29,8 @@ type Metric struct {
 	// Name of the metric, whole. On a page in JSON, the path to the number,
 	// with dots.
 	Name string
-	// Labels that a sample must have to count, with their values.
+	// Labels that a sample must have to count, with their values. As ever in
+	// Prometheus, a label that is absent and one that is empty are the same.
 	Labels map[string]string `json:",omitempty"`
 	// Engines names the labels that tell apart the engines behind one page, for
 	// example data parallel ranks. Counts of different engines are added; of
@@ -108,7 +109,7 @@ func (p Profile) Parse(at time.Time, page []byte) (loadstats.Report, error) {
 		Waiting:       count(p.Waiting, c),
 		KVCacheUsage:  share(p.KVCacheUsage, c),
 		KVCacheTokens: capacity(p.KVCacheTokens, c),
-		Adapters:      c.adapters(),
+		Adapters:      c.adapters,
 	}
 	if !r.Known() {
 		if c.filtered > 0 {

@@ -261,6 +261,14 @@ func TestProfile_IsData(t *testing.T) {
 	}
 }
 
+func TestProfile_AbsentLabelIsEmpty(t *testing.T) {
+	p := scrape.Profile{Running: []scrape.Metric{{Name: "m", Labels: map[string]string{"role": ""}}}}
+	page := "m{role=\"draft\"} 9\nm{other=\"x\"} 3\nm{role=\"\"} 2\n"
+	if got, err := p.Parse(start, []byte(page)); err != nil || got != report(3, -1, -1, -1) {
+		t.Errorf("Parse = %+v, %v, want 3 running", got, err)
+	}
+}
+
 func TestProfile_EmptyReadsNothing(t *testing.T) {
 	got, err := scrape.Profile{}.Parse(start, readFile(t, "vllm_v1_single.prom"))
 	if got != noReading || !errors.Is(err, loadstats.ErrNoReading) {
