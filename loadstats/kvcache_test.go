@@ -126,7 +126,7 @@ func TestKVCache_Shard(t *testing.T) {
 	}
 	// 8 devices, each with 40 GB for its cache and an eighth of the heads, hold
 	// what 320 GB hold undivided.
-	const device = 40 << 30
+	device := int64(40 << 30)
 	if got, want := gqa.Shard(8).Tokens(device), gqa.Tokens(8*device); got != want {
 		t.Errorf("Shard(8).Tokens(%d) = %d, want %d", device, got, want)
 	}
