@@ -8,7 +8,10 @@
 // NaN or negative never reads as zero, and a report that is too old is no report.
 //
 // Reports arrive in one of three ways, all of which end in a [Table]: pushed by
-// the gateway with [Table.Report], read from the response headers of an engine
-// with [ParseORCA], or pulled through a [Reporter] such as the Prometheus
-// scraper in the nested module loadstats/scrape.
+// the gateway with [Table.Report], read from the headers of an engine's answers
+// with [ReadORCA], or asked for by a [Poller] through a [Reporter], of which
+// loadstats/scrape has one for metrics pages. [Ledger] is the gateway's own
+// account, and [Load] is both together, as a policy sees them; [Load.Requests]
+// has the rule that joins them. [KVCache] computes how much an engine can cache
+// where it does not say so.
 package loadstats

@@ -1,6 +1,7 @@
 package loadstats_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"maps"
 	"math"
@@ -184,6 +185,44 @@ func manyMetrics(n int) string {
 		b.WriteString("=1")
 	}
 	return b.String()
+}
+
+func TestParseORCA_BinaryMessage(t *testing.T) {
+	// Field 8 is the map of named metrics, of key (1) and value (2).
+	const (
+		key  = "\x0a\x14num_requests_waiting"
+		five = "\x11\x00\x00\x00\x00\x00\x00\x14\x40"
+	)
+	entry := func(body string) string { return "\x42" + string(rune(len(body))) + body }
+	good := entry(key + five)
+	tests := []struct {
+		name, message string
+		want          loadstats.Count
+		damaged       bool
+	}{
+		{"entry", good, loadstats.Known(5), false},
+		{"value before key", entry(five + key), loadstats.Known(5), false},
+		{"no value is zero", entry(key), loadstats.Known(0), false},
+		{"unknown field of each wire type", "\x78\xff\x01" + "\x79" + "12345678" + "\x7a\x03abc" + "\x7d" + "1234" + good, loadstats.Known(5), false},
+		{"unknown fields in an entry", entry(key + "\x18\x01" + "\x1d" + "1234" + five), loadstats.Known(5), false},
+		{"the largest possible varint", "\x78\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good, loadstats.Known(5), false},
+		{"varint too long", "\x78\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good, loadstats.Count{}, true},
+		{"varint cut", good + "\x78\xff", loadstats.Count{}, true},
+		{"tag cut", good + "\xff", loadstats.Count{}, true},
+		{"number cut", good + "\x09123", loadstats.Count{}, true},
+		{"short number cut", good + "\x7d123", loadstats.Count{}, true},
+		{"bytes cut", good + "\x7a\x05abc", loadstats.Count{}, true},
+		{"length cut", good + "\x7a", loadstats.Count{}, true},
+		{"length beyond any message", good + "\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", loadstats.Count{}, true},
+		{"entry cut inside", entry(key + five[:4]), loadstats.Count{}, true},
+		{"group", good + "\x7b\x7c", loadstats.Count{}, true},
+	}
+	for _, tt := range tests {
+		r, err := loadstats.ParseORCA(start, "BIN "+base64.StdEncoding.EncodeToString([]byte(tt.message)))
+		if r.Waiting != tt.want || (err != nil) != tt.damaged || errors.Is(err, loadstats.ErrNoReading) {
+			t.Errorf("%s: waiting = %v, error %v, want %v, damaged: %v", tt.name, r.Waiting, err, tt.want, tt.damaged)
+		}
+	}
 }
 
 func TestRequestORCA_RemovesWhatTheClientSent(t *testing.T) {
