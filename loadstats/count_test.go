@@ -85,6 +85,9 @@ func TestFraction_Ratio(t *testing.T) {
 	if got := loadstats.Ratio(0.42).String(); got != "0.42" {
 		t.Errorf("Ratio(0.42).String() = %q", got)
 	}
+	if got := loadstats.Ratio(math.Copysign(0, -1)).String(); got != "0" {
+		t.Errorf("Ratio(-0).String() = %q, want 0", got)
+	}
 	if got := (loadstats.Fraction{}).String(); got != "unknown" {
 		t.Errorf("Fraction{}.String() = %q, want unknown", got)
 	}

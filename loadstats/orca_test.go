@@ -155,6 +155,13 @@ func TestParseORCA_AllReadings(t *testing.T) {
 	}
 }
 
+func TestParseORCA_CapacityNotMeasuredYet(t *testing.T) {
+	const silent = "TEXT named_metrics.max_token_capacity=0"
+	if r, err := loadstats.ParseORCA(start, silent); !errors.Is(err, loadstats.ErrNoReading) {
+		t.Errorf("ParseORCA(%q) = %+v, %v, want ErrNoReading", silent, r, err)
+	}
+}
+
 func TestParseORCA_Damaged(t *testing.T) {
 	const good = "named_metrics.num_requests_waiting=5"
 	for _, value := range []string{

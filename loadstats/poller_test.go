@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -272,11 +273,15 @@ func TestPoller_FollowsMembership(t *testing.T) {
 	})
 }
 
-// An answer that comes after its endpoint left is not written any more.
+// An answer that comes after its endpoint left is not written any more, and Run
+// waits for it.
 func TestPoller_LateAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table loadstats.Table
+		var open atomic.Int32
 		stubborn := reporterFunc(func(context.Context, string) (loadstats.Report, error) {
+			open.Add(1)
+			defer open.Add(-1)
 			time.Sleep(3 * time.Second)
 			return loadstats.Report{Waiting: loadstats.Known(1)}, nil
 		})
@@ -284,8 +289,14 @@ func TestPoller_LateAnswerIsDropped(t *testing.T) {
 		stop := run(t, &loadstats.Poller{Reporter: stubborn, Table: &table, Endpoints: m.list})
 		time.Sleep(1500 * time.Millisecond)
 		m.set()
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Second)
+		if open.Load() != 1 {
+			t.Error("no question is open, so that Run has nothing to wait for")
+		}
 		stop()
+		if open.Load() != 0 {
+			t.Error("Run returned before the last answer")
+		}
 		if r, ok := table.Latest("a"); ok {
 			t.Errorf("Latest(a) = %+v, want nothing", r)
 		}

@@ -208,7 +208,9 @@ nv_trt_llm_request_metrics{model="a",request_type="active",version="1"} 3
 sglang:num_running_reqs{worker_addr="a",dp_rank="1"} 1
 sglang:num_running_reqs{worker_addr="a1",dp_rank=""} 2
 sglang:num_running_reqs{worker_addr="",dp_rank="a1"} 4
-`, report(7, -1, -1, -1)},
+sglang:num_running_reqs{worker_addr="1",dp_rank="abcdefghi1c"} 8
+sglang:num_running_reqs{worker_addr="11abcdefghi",dp_rank="c"} 16
+`, report(31, -1, -1, -1)},
 		{"llama.cpp of today", scrape.LlamaCpp(), `
 llamacpp:requests_processing 2
 llamacpp:requests_deferred 0
