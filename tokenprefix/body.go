@@ -72,8 +72,7 @@ type bodyWriter struct {
 func (e *encoder) begin(h *Hasher, body []byte) {
 	e.hasher = h
 	e.scanner = scanner{b: body, long: e.long[:0]}
-	e.media.count, e.media.filled = 0, 0
-	e.leading, e.skipped = h.Volatile != nil, 0
+	e.leading = h.Volatile != nil
 }
 
 // end drops what e must not keep alive.

@@ -19,8 +19,8 @@ const keyHeader = 2 * sha256.Size
 //	with a key      H[i] = SHA-256(SHA-256(key) ‖ H[i-1] ‖ block i), h[i] = first 8 bytes of H[i]
 //
 // XXH64 (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) reads about
-// 15 GB/s, yet collisions of it can be made on purpose, under any seed. SHA-256
-// is about ten times slower and leaves nothing to aim with.
+// 14 GB/s, yet anyone can construct blocks that collide. SHA-256 is about ten
+// times slower and leaves nothing to aim with.
 //
 // Blocks are hashed where they lie; only bytes of a block that is not complete
 // at the end of a write are copied.

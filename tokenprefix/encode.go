@@ -58,6 +58,12 @@ type encoder struct {
 	seed    []byte          // of the chain
 }
 
+// reset forgets the prompt before, but for memory.
+func (e *encoder) reset() {
+	e.media.count, e.media.filled = 0, 0
+	e.skipped = 0
+}
+
 // An orderedMember is a member of an object that is being put in order.
 type orderedMember struct {
 	name     []byte // key, decoded
@@ -227,17 +233,17 @@ func (e *encoder) object(v span, depth int) {
 // strings.
 func (e *encoder) raw(v span) {
 	e.writeByte(tagRaw)
+	asSpelled := nextRespelled(e.b[v.start:v.end], 0) < 0
 	run := v.start
 	for i := v.start; i < v.end; {
 		switch c := e.b[i]; {
-		case c == '"':
-			start := i + 1
+		case c == '"' && asSpelled:
 			i = e.skipString(i)
-			if bytes.IndexByte(e.b[start:i], '\\') >= 0 {
-				e.write(e.b[run:start])
-				e.spell(e.b[start : i-1])
-				run = i - 1
-			}
+		case c == '"':
+			e.write(e.b[run : i+1])
+			run = e.skipString(i) - 1
+			e.spell(e.b[i+1 : run])
+			i = run + 1
 		case isSpace(c):
 			e.write(e.b[run:i])
 			i = e.space(i)

@@ -5,16 +5,20 @@ import (
 	"encoding/binary"
 	"iter"
 	"math"
-	"slices"
+	"math/bits"
 )
 
 // A span is the place of a JSON value in a body: body[start:end]. An end of 0
 // stands for an absent value.
 type span struct{ start, end int }
 
-// shortString is how far a string is searched for its end before the scanner
-// asks or notes where it ends.
-const shortString = 256
+const (
+	// shortValue is the size in bytes up to which values are not noted, as it is
+	// cheaper to read them again.
+	shortValue = 128
+	// notedDepth is how deep inside a field of the body containers are noted.
+	notedDepth = 8
+)
 
 // A scanner finds values in a JSON body (RFC 8259) without reading more of them
 // than it needs. It follows strings and counts brackets; it does not check that
@@ -23,10 +27,10 @@ const shortString = 256
 //
 // Values are skipped once to find the fields of the body, and again inside of
 // those fields. So that the bulk of the body is still read only once for its
-// structure, the first pass notes the ends of long strings.
+// structure, the first pass notes the ends of long strings and containers.
 type scanner struct {
 	b     []byte
-	long  []span // long strings in ascending order
+	long  []span // noted values in ascending order
 	noted bool   // the first pass is over
 	err   fault  // first fault found
 	errAt int    // where
@@ -78,13 +82,16 @@ func (s *scanner) skipScalar(i int) int {
 // skipString returns the index behind the string whose opening quote is at i,
 // or -1.
 func (s *scanner) skipString(i int) int {
-	near := min(i+1+shortString, len(s.b))
+	if end := closingQuoteNext(s.b, i+1); end > 0 {
+		return end
+	}
+	near := min(i+1+shortValue, len(s.b))
 	if end := closingQuote(s.b[:near], i+1); end > 0 {
 		return end
 	}
 	if s.noted {
-		if k, ok := slices.BinarySearchFunc(s.long, i, func(v span, i int) int { return v.start - i }); ok {
-			return s.long[k].end
+		if end := s.notedEnd(i); end > 0 {
+			return end
 		}
 	}
 	end := closingQuote(s.b, near)
@@ -105,20 +112,52 @@ func closingQuote(b []byte, i int) int {
 		if q < 0 {
 			return -1
 		}
-		i += q
-		k := i - 1
-		for b[k] == '\\' {
-			k--
-		}
-		i++
-		if (i-k)&1 == 0 { // an even number of backslashes
+		q += i
+		i = q + 1
+		if b[q-1] != '\\' || !isEscaped(b, q) {
 			return i
 		}
 	}
 }
 
+// closingQuoteNext is closingQuote for strings of at most seven bytes, as many
+// keys are, and returns -1 for others and for those with a backslash in front of
+// the quote.
+func closingQuoteNext(b []byte, i int) int {
+	const ones = 0x0101010101010101
+	if i+8 > len(b) {
+		return -1
+	}
+	x := binary.LittleEndian.Uint64(b[i:]) ^ '"'*ones
+	hit := (x - ones) &^ x & (0x80 * ones)
+	if hit == 0 {
+		return -1
+	}
+	i += bits.TrailingZeros64(hit) >> 3
+	if b[i-1] == '\\' {
+		return -1
+	}
+	return i + 1
+}
+
+// isEscaped reports whether an odd number of backslashes come before b[q]. There
+// must be some other byte before them.
+func isEscaped(b []byte, q int) bool {
+	k := q - 1
+	for b[k] == '\\' {
+		k--
+	}
+	return (q-k)&1 == 0
+}
+
 // skipContainer returns the index behind the object or array at i, or -1.
 func (s *scanner) skipContainer(i int) int {
+	var open [notedDepth]int // places in s.long of the containers around
+	if s.noted {
+		if end := s.notedEnd(i); end > 0 {
+			return end
+		}
+	}
 	b, depth := s.b, 0
 	for i < len(b) {
 		switch c := b[i]; {
@@ -128,9 +167,17 @@ func (s *scanner) skipContainer(i int) int {
 			}
 			continue
 		case c == '{' || c == '[':
+			if !s.noted && depth < notedDepth {
+				open[depth] = len(s.long)
+				s.long = append(s.long, span{start: i})
+			}
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth == 0 {
+			depth--
+			if !s.noted && depth < notedDepth {
+				s.note(open[depth], i+1)
+			}
+			if depth == 0 {
 				return i + 1
 			}
 		case '0' <= c && c <= '9':
@@ -142,6 +189,34 @@ func (s *scanner) skipContainer(i int) int {
 		i++
 	}
 	return s.fail(faultTruncated, i)
+}
+
+// note sets the end of the container noted at place k. A short one is dropped:
+// it is the last, since whatever it holds is short too.
+func (s *scanner) note(k, end int) {
+	if end-s.long[k].start <= shortValue {
+		s.long = s.long[:k]
+		return
+	}
+	s.long[k].end = end
+}
+
+// notedEnd returns the index behind the long value that starts at i, or -1 if
+// none was noted.
+func (s *scanner) notedEnd(i int) int {
+	lo, hi := 0, len(s.long)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if s.long[mid].start < i {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == len(s.long) || s.long[lo].start != i {
+		return -1
+	}
+	return s.long[lo].end
 }
 
 // skipNumeric returns the first index at or behind i of a byte that isNumeric

@@ -68,11 +68,12 @@ func (s *Signature) PrefixTokens(n int) int {
 	return min(int(float64(n)*per), s.Tokens)
 }
 
-// reset empties s, keeps its memory, and returns it.
+// reset empties s and returns its memory, ready for the next prompt.
 func (s *Signature) reset() *encoder {
 	if s.work == nil {
 		s.work = new(encoder)
 	}
 	*s = Signature{Blocks: s.Blocks[:0], work: s.work}
+	s.work.reset()
 	return s.work
 }
