@@ -21,9 +21,9 @@ const (
 )
 
 // A scanner finds values in a JSON body (RFC 8259) without reading more of them
-// than it needs. It follows strings and counts brackets; it does not check that
-// what it skips is well-formed beyond that, since the engine will. It uses
-// constant stack whatever the nesting.
+// than it needs. It follows strings and brackets; it does not check that what it
+// skips is well-formed beyond that, since the engine will. It uses constant stack
+// whatever the nesting.
 //
 // Values are skipped once to find the fields of the body, and again inside of
 // those fields. So that the bulk of the body is still read only once for its
@@ -174,8 +174,8 @@ func (s *scanner) skipContainer(i int) int {
 			depth++
 		case c == '}' || c == ']':
 			depth--
-			if !s.noted && depth < notedDepth {
-				s.note(open[depth], i+1)
+			if !s.noted && depth < notedDepth && !s.note(open[depth], i) {
+				return s.fail(faultSyntax, i)
 			}
 			if depth == 0 {
 				return i + 1
@@ -191,14 +191,17 @@ func (s *scanner) skipContainer(i int) int {
 	return s.fail(faultTruncated, i)
 }
 
-// note sets the end of the container noted at place k. A short one is dropped:
-// it is the last, since whatever it holds is short too.
-func (s *scanner) note(k, end int) {
-	if end-s.long[k].start <= shortValue {
+// note sets the end of the container noted at place k, whose closing bracket is
+// at i, and returns whether that is of the right kind. A short container is
+// dropped: it is the last one noted, since whatever it holds is short too.
+func (s *scanner) note(k, i int) bool {
+	start := s.long[k].start
+	if i+1-start <= shortValue {
 		s.long = s.long[:k]
-		return
+	} else {
+		s.long[k].end = i + 1
 	}
-	s.long[k].end = end
+	return s.b[i] == s.b[start]+2 // '{' and '}', '[' and ']' are two apart
 }
 
 // notedEnd returns the index behind the long value that starts at i, or -1 if
@@ -351,17 +354,17 @@ func (s *scanner) intOf(v span) int {
 	if v.end == 0 || v.end-v.start > 10 {
 		return 0
 	}
-	n := 0
+	n := int64(0)
 	for _, c := range s.b[v.start:v.end] {
 		if c < '0' || c > '9' {
 			return 0
 		}
-		n = 10*n + int(c-'0')
-		if n > math.MaxInt32 {
-			return 0
-		}
+		n = 10*n + int64(c-'0')
 	}
-	return n
+	if n > math.MaxInt32 {
+		return 0
+	}
+	return int(n)
 }
 
 // memberOf returns the last member of the object v with the given name. It is
