@@ -1,6 +1,9 @@
 package tokenprefix
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Body sets dst to the signature of the prompt in a JSON request body and
 // returns what else in the body matters to a router. The shape of the body is
@@ -112,6 +115,12 @@ func (w *bodyWriter) write(s Scope, m *Meta) Absence {
 		return a
 	}
 	h, scope := w.hasher, bodyScope{m.Model, m.Adapter, m.CacheSalt}
+	var digest [8]byte
+	if len(scope.adapter) == 0 && w.present(w.top.lora) {
+		// llama.cpp: a list of adapters and their scales.
+		binary.LittleEndian.PutUint64(digest[:], w.digest(w.top.lora))
+		scope.adapter = digest[:]
+	}
 	if w.listsIDs(prompt) && !w.hasExtras() {
 		h.start(w.encoder, w.sig, domainTokens, s, scope)
 		if w.idPrompts(prompt) {

@@ -252,7 +252,7 @@ func TestBody_MetaOfFieldsInOtherPlaces(t *testing.T) {
 	}{
 		{`{"prompt":"x","lora_path":"sql"}`, func(m tokenprefix.Meta) bool { return string(m.Adapter) == "sql" }},
 		{`{"inputs":"x","parameters":{"adapter_id":"sql"}}`, func(m tokenprefix.Meta) bool { return string(m.Adapter) == "sql" }},
-		{`{"prompt":"x","lora":[{"id":0,"scale":1.0}]}`, func(m tokenprefix.Meta) bool { return string(m.Adapter) == `[{"id":0,"scale":1.0}]` }},
+		{`{"prompt":"x","lora":[{"id":0,"scale":1.0}]}`, func(m tokenprefix.Meta) bool { return m.Adapter == nil }},
 		{`{"input":"x","conversation":{"id":"c1"}}`, func(m tokenprefix.Meta) bool { return string(m.Conversation) == "c1" }},
 		{`{"messages":[{}],"options":{"num_predict":7}}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 7 }},
 		{`{"messages":[{}],"max_tokens":9,"max_completion_tokens":5}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 5 }},

@@ -12,7 +12,7 @@ type Meta struct {
 	Absence Absence
 
 	Model     []byte // model
-	Adapter   []byte // lora_path (SGLang), adapter_id (TGI), or lora as JSON (llama.cpp)
+	Adapter   []byte // lora_path (SGLang) or adapter_id (TGI)
 	CacheSalt []byte // cache_salt (vLLM)
 
 	// Stream says that the answer is to be streamed.
@@ -98,9 +98,6 @@ func (w *bodyWriter) adapter() []byte {
 		if a := w.stringOf(v); len(a) > 0 {
 			return a
 		}
-	}
-	if w.is(f.lora, '[') {
-		return w.b[f.lora.start:f.lora.end]
 	}
 	return nil
 }

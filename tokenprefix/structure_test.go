@@ -82,6 +82,8 @@ func TestBody_WhatTakesPart(t *testing.T) {
 		{"status of a message", `"content":"a"`, `"content":"a","status":"completed","id":"m1"`, true},
 		{"cache mark on a tool", `"type":"function"`, `"type":"function","cache_control":{"type":"ephemeral"}`, true},
 		{"key order in a tool", `"type":"function","function":{"name":"f"}`, `"function":{"name":"f"},"type":"function"`, true},
+		{"list of adapters", `"tools"`, `"lora":[{"id":0,"scale":0.5}],"tools"`, false},
+		{"adapter of SGLang", `"tools"`, `"lora_path":"sql","tools"`, false},
 		{"documents", `"tools"`, `"documents":[{"text":"d"}],"tools"`, false},
 		{"template", `"tools"`, `"chat_template":"x","tools"`, false},
 		{"media options", `"tools"`, `"mm_processor_kwargs":{"min_pixels":1},"tools"`, false},
