@@ -1,0 +1,125 @@
+// Package reverseproxy is an http.Handler that forwards LLM requests to the
+// endpoints that a [router.Router] picks. It is an example to import or to
+// copy: everything that is hard about picking is the router's; what is here is
+// what HTTP asks of an adapter.
+//
+//	pool, err := router.New(router.Config{Endpoints: endpoints})
+//	...
+//	handler := &reverseproxy.Handler{Router: pool, Hasher: &tokenprefix.Hasher{}}
+//	http.ListenAndServe(":8080", handler)
+//
+// A request goes through these files in this order: handler.go, requestbody.go
+// (peek), request.go (what the router is asked), exchange.go (attempts),
+// answer.go (what comes back). Bodies are never rewritten in either direction.
+package reverseproxy
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"time"
+
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/router"
+	"github.com/warmroute/warmroute/tokenprefix"
+)
+
+// Handler forwards requests. Router is needed; the zero value of every other
+// field is a good default. It is safe for concurrent use; it must not be copied,
+// nor its fields changed, once it has served a request.
+//
+// Its own answers are JSON objects in the form of OpenAI's errors: 503 with
+// Retry-After when the router is saturated, 503 when it has no endpoint, 502
+// when the endpoint can't be reached or breaks before it has answered. It logs
+// nothing: router.Config.Hooks see every decision and how it ended.
+type Handler struct {
+	// Router picks the endpoint of each request.
+	Router router.Router
+	// Hasher makes the signatures of prompts. Nil means that bodies are not
+	// looked at, and requests go by load.
+	Hasher *tokenprefix.Hasher
+	// Scope says who may share prefixes with a request: above all its tenant,
+	// which only the gateway's own authentication knows. Nil means one tenant.
+	// See [HeaderTenant] and [BearerTenant].
+	Scope func(*http.Request) tokenprefix.Scope
+	// Refine completes what the router is asked, for example with the endpoints
+	// that have the request's adapter (router.Request.Eligible) or with an
+	// affinity key (see [CacheKey]). Nil means that nothing is added. The Meta is
+	// valid during the call only; it is zero for a body that can't be read.
+	Refine func(*http.Request, *tokenprefix.Meta, *router.Request)
+
+	// Transport carries the requests to the endpoints. Nil means a transport
+	// from [NewTransport], one for the handler.
+	Transport http.RoundTripper
+	// MaxPeek is how many bytes of a body are read for its signature before the
+	// router is asked; gzipped bodies are decoded up to the same size. Zero
+	// means 1 MiB. A longer body is forwarded all the same and routed by load.
+	// To refuse long bodies wrap the handler in http.MaxBytesHandler.
+	MaxPeek int
+	// Responses remembers which endpoint holds which response, for requests that
+	// name one (previous_response_id). Nil means that nobody remembers.
+	Responses *ResponseTable
+	// Reports, if not nil, is given the load that endpoints put on their answers
+	// when they are asked to (ORCA). Then clients don't see these headers.
+	Reports *loadstats.Table
+
+	// RetryBusy also tries another endpoint when one answers 429 or 503 and the
+	// body is still at hand. By default only endpoints that could not be
+	// connected to are given up for another, as nothing reached them.
+	RetryBusy bool
+	// Detach lets engines finish what a client has left, for those that don't
+	// survive an abort. The place at the endpoint is held until then.
+	Detach bool
+	// StallTimeout is the longest time that a client may take to accept a piece
+	// of the answer. It replaces http.Server.WriteTimeout, which would cut long
+	// streams however lively. Zero means a minute; negative means that the
+	// server's deadlines stay as they are.
+	StallTimeout time.Duration
+	// ShowDecision adds X-Router-* headers to answers: endpoint, reason, tokens
+	// believed to be cached. They tell one tenant about others, so they are for
+	// debugging.
+	ShowDecision bool
+	// Now is the time that the router is told. Nil means time.Now; engines that
+	// run in scaled time need a clock to match.
+	Now func() time.Time
+
+	once    sync.Once
+	shared  shared
+	full    fullness
+	scratch sync.Pool // *scratch
+}
+
+// ServeHTTP forwards one request and its answer.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.once.Do(h.prepare)
+	if wait := h.full.since(h.now()); wait > 0 {
+		refuse(w, &router.SaturatedError{RetryAfter: wait}) // without reading the body
+		return
+	}
+	body, err := h.peek(r)
+	if err != nil {
+		refuseRequest(w, err)
+		return
+	}
+	defer body.release()
+
+	x := h.begin(w, r, body)
+	// Deferred, because a broken answer makes ReverseProxy panic with
+	// http.ErrAbortHandler.
+	defer x.end()
+	// The pick comes before the proxy: Rewrite can't fail, and a request that
+	// nobody can serve is not to be set up.
+	if err := x.pick(); err != nil {
+		refuse(w, err)
+		return
+	}
+	proxy := httputil.ReverseProxy{
+		Rewrite:        x.rewrite,
+		Transport:      x, // picks again and retries, if it may
+		ModifyResponse: x.answered,
+		ErrorHandler:   x.failed,
+		BufferPool:     &h.shared.buffers,
+		ErrorLog:       h.shared.log,
+	}
+	proxy.ServeHTTP(w, x.request)
+}

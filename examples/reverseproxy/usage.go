@@ -1,0 +1,91 @@
+package reverseproxy
+
+import (
+	"bytes"
+
+	"github.com/warmroute/warmroute/loadstats"
+)
+
+// usageTail keeps the end of an answer, where engines put its usage: in the last
+// object of a stream, or behind the choices of a whole one. It is read once, at
+// the end, so that a long stream costs a copy a piece and no parsing.
+//
+// Engines stream usage when asked to (stream_options.include_usage), or always
+// if so configured, as vLLM with --enable-force-include-usage. Cached tokens need
+// --enable-prompt-tokens-details there, --enable-cache-report in SGLang. Without
+// them the router does without.
+type usageTail struct {
+	bytes [4 << 10]byte
+	n     int
+}
+
+func (t *usageTail) reset() { t.n = 0 }
+
+func (t *usageTail) add(piece []byte) {
+	size := len(t.bytes)
+	if len(piece) >= size {
+		t.n = copy(t.bytes[:], piece[len(piece)-size:])
+		return
+	}
+	if over := t.n + len(piece) - size; over > 0 {
+		copy(t.bytes[:], t.bytes[over:t.n])
+		t.n -= over
+	}
+	t.n += copy(t.bytes[t.n:], piece)
+}
+
+// usage is what an answer says about its prompt.
+type usage struct{ prompt, cached loadstats.Count }
+
+// read finds the usage in OpenAI's form (prompt_tokens or input_tokens, with
+// cached_tokens in their details) or Anthropic's (input_tokens, beside them
+// cache_read_input_tokens and cache_creation_input_tokens).
+func (t *usageTail) read() usage {
+	text := t.bytes[:t.n]
+	u := usage{
+		prompt: lastNumber(text, `"prompt_tokens"`),
+		cached: lastNumber(text, `"cached_tokens"`),
+	}
+	if _, ok := u.prompt.Get(); ok {
+		return u
+	}
+	u.prompt = lastNumber(text, `"input_tokens"`)
+	computed, ok := u.prompt.Get()
+	if read, is := lastNumber(text, `"cache_read_input_tokens"`).Get(); ok && is {
+		created, _ := lastNumber(text, `"cache_creation_input_tokens"`).Get()
+		u.prompt, u.cached = loadstats.Known(computed+read+created), loadstats.Known(read)
+	}
+	return u
+}
+
+// maxUsageDigits keeps numbers within an int64.
+const maxUsageDigits = 15
+
+// lastNumber returns the value of the last member with the quoted name, unknown
+// if there is none or it is no count. What a model says about usage is inside of
+// a string, where the quotes are escaped, and does not match.
+func lastNumber(text []byte, name string) loadstats.Count {
+	value := []byte(nil)
+	for rest := text; ; {
+		at := bytes.Index(rest, []byte(name))
+		if at < 0 {
+			break
+		}
+		rest = rest[at+len(name):]
+		if after, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " "), []byte(":")); ok {
+			value = bytes.TrimLeft(after, " ")
+		}
+	}
+	n := int64(0)
+	for i, c := range value {
+		switch {
+		case '0' <= c && c <= '9' && i < maxUsageDigits:
+			n = 10*n + int64(c-'0')
+		case i == 0 || '0' <= c && c <= '9' || c == '.' || c == 'e' || c == 'E':
+			return loadstats.Count{}
+		default:
+			return loadstats.Known(n)
+		}
+	}
+	return loadstats.Count{} // cut off
+}
