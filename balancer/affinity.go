@@ -4,52 +4,36 @@ package balancer
 // Everything is counted in tokens of prefill work, so that nothing has to be
 // normalised and no threshold switches affinity off when load is high:
 //
-//	cost = backlog                  prefill that waits there already
-//	     + own                      prefill that is new on every endpoint
-//	     + recompute · price        prefill that the deepest holder could save
-//	     + in flight · share        decoding that slows the prefill, and is slowed by it
-//	     + eviction                 what a new copy would push out of the cache
-//	     + memory                   cache that is not there
+//	cost = backlog              prefill that waits there already
+//	     + own                  prefill that is new on every endpoint
+//	     + recompute · price    prefill that the deepest holder could save
+//	     + in flight · Sharing  decoding that slows the prefill, and is slowed by it
+//	     + memory               cache that is not there
 //
 // The least cost wins; equal costs go by home order, so that a cold prefix has
-// the same home in every gateway.
+// the same home in every gateway. Costs are divided by the endpoint's weight.
 //
-// The price tells two kinds of recomputation apart. A request that continues a
-// conversation elsewhere leaves its history behind for nobody, so moving costs
-// extra. A request that branches off a prefix that others share makes a copy
-// that later requests repay: the copy gets cheaper with the number of recent
-// branches, up to the prefix's share of all branches. And either price grows
-// with the mean backlog, since work spent on copies while everyone waits delays
-// everyone; without that the fleet has a second, bad stable state.
+// The price of recomputing is 1, and grows with the mean backlog: work spent on
+// copies while everyone waits delays everyone, and without that the fleet has a
+// second, bad stable state. A request that branches off a prefix that others
+// share makes a copy that later requests repay, so it is divided by the number
+// of recent branches, as long as the prefix has fewer copies than its share of
+// all branches.
 //
 // The zero value is the default; the fields exist for ablation and for
 // simulation against a user's own traffic.
 type Affinity struct {
-	// Move is the price of a token of history recomputed when a conversation
-	// moves. Zero means 3.
-	Move float64
-	// Pressure is by how much the price grows with each 1,000 tokens of mean
-	// backlog. Zero means 0.7; negative means none.
+	// Pressure is by how much the price of recomputing grows with each 1,000
+	// tokens of mean backlog. Zero means 0.7; negative means none.
 	Pressure float64
-	// Sharing is the decode work of one request in flight, in tokens of
-	// prefill. Zero means 100; negative means none.
+	// Sharing is what one request in flight costs another, in tokens of
+	// prefill. Zero means 200; negative means none.
 	Sharing float64
-	// Evict is the price of a token that a copy pushes out of a full cache.
-	// Zero means 3; negative means none.
-	Evict float64
 }
 
-const (
-	// evictAge is the idle age at which the eviction of cached content costs
-	// half: what was used within the last minute will likely be used again.
-	evictAge = 60.0
-	// evictExtra is what a new conversation will add to the cache over its
-	// life beyond the copied prefix, in tokens.
-	evictExtra = 8000.0
-	// memoryShare is the share of the KV cache that pinned and new tokens may
-	// take together before the engine has to queue the request for memory.
-	memoryShare = 0.95
-)
+// memoryShare is the share of the KV cache that pinned and new tokens may take
+// together before the engine has to queue the request for memory.
+const memoryShare = 0.95
 
 // Choose returns the candidate of least cost.
 func (a Affinity) Choose(p *PickInfo) (Choice, error) {
@@ -89,17 +73,14 @@ func (a Affinity) Choose(p *PickInfo) (Choice, error) {
 type model struct {
 	deepest    int
 	own        float64
-	copyPrice  float64 // price of a token that a holder could save
+	copyPrice  float64 // of a token that a holder could save
 	sharing    float64
-	evict      float64 // price of a token pushed out; 0 when continuing
 	meanWeight float64
 }
 
 func (a Affinity) model(p *PickInfo) model {
-	m := model{deepest: p.Deepest()}
+	m := model{deepest: p.Deepest(), sharing: defaulted(a.Sharing, 200)}
 	m.own = float64(max(0, p.PromptTokens-m.deepest))
-	m.sharing = defaulted(a.Sharing, 100)
-
 	backlog, weight, holders := 0, 0, 0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
@@ -112,23 +93,17 @@ func (a Affinity) model(p *PickInfo) model {
 	n := float64(len(p.Candidates))
 	m.meanWeight = float64(weight) / n
 	m.copyPrice = 1 + float64(defaulted(a.Pressure, 0.7)*float64(backlog)/n/1000)
-	if p.Continues {
-		m.copyPrice *= defaulted(a.Move, 3)
-		return m
-	}
-	m.evict = defaulted(a.Evict, 3)
-	if float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
+	if !p.Continues && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
 		m.copyPrice /= 1 + p.Branches
 	}
 	return m
 }
 
-// cost of one candidate.
+// cost of one candidate. The conversions forbid fused multiply-add, which only
+// some architectures have: the same inputs give the same decision on all.
 func (m *model) cost(c *Candidate) Cost {
 	l := &c.Load
 	recompute := float64(m.deepest - c.CachedTokens)
-	// The conversions forbid fused multiply-add, which only some architectures
-	// have: the same inputs give the same decision on all of them.
 	k := Cost{
 		Backlog:   float64(l.Backlog),
 		Own:       m.own,
@@ -136,12 +111,9 @@ func (m *model) cost(c *Candidate) Cost {
 		InFlight:  float64(m.sharing * (float64(l.Requests()) + float64(failurePenalty*l.FailureShare))),
 	}
 	if l.CapacityTokens > 0 {
-		if l.Full {
-			k.Eviction = float64(m.evict * (recompute + evictExtra) * evictAge / (evictAge + l.IdleAge.Seconds()))
-		}
 		k.Memory = max(0, float64(l.PinnedTokens)+m.own+recompute-float64(memoryShare*float64(l.CapacityTokens)))
 	}
-	k.Total = (k.Backlog + k.Own + k.Recompute + k.InFlight + k.Eviction + k.Memory) * m.meanWeight / float64(c.Weight)
+	k.Total = (k.Backlog + k.Own + k.Recompute + k.InFlight + k.Memory) * m.meanWeight / float64(c.Weight)
 	return k
 }
 

@@ -112,7 +112,6 @@ type Cost struct {
 	Own       float64 `json:"own"`       // prefill that is new everywhere
 	Recompute float64 `json:"recompute"` // prefill that another candidate could save, with its price
 	InFlight  float64 `json:"in_flight"` // decoding that the request will share the engine with
-	Eviction  float64 `json:"eviction"`  // what it would push out of the cache
 	Memory    float64 `json:"memory"`    // cache that is not there
 }
 

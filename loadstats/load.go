@@ -1,7 +1,5 @@
 package loadstats
 
-import "time"
-
 // Load is what is known about one endpoint at one moment: the caller's own
 // account, which is exact and never old, and the engine's last report, which
 // may be missing. It is a value; the Report it points to is shared and must
@@ -28,13 +26,6 @@ type Load struct {
 	CachedTokens int
 	// CapacityTokens is the size of the KV cache in tokens, zero if unknown.
 	CapacityTokens int
-	// IdleAge is the time since the last use of the oldest idle part of the
-	// cache: how soon something put there now will be evicted. It has a
-	// meaning only if Full.
-	IdleAge time.Duration
-	// Full says that caching more evicts something.
-	Full bool
-
 	// PrefillRate is the measured speed of prefill in tokens per second, zero
 	// if nothing was measured yet.
 	PrefillRate float64

@@ -52,13 +52,11 @@ type Usage struct {
 	Capacity int32
 	Blocks   int32 // held
 	Pinned   int32 // held and in use by requests in flight
-	// IdleSince is the last use of the oldest part that may be evicted, in
-	// nanoseconds since the Unix epoch; zero if there is none.
-	IdleSince int64
+	Own      int32 // needed by requests in flight besides what is held
 }
 
 // Full says that caching more blocks would evict some.
-func (u Usage) Full() bool { return u.Blocks >= u.Capacity }
+func (u Usage) Full() bool { return u.Blocks+u.Own >= u.Capacity }
 
 // shadow lists the holdings of one endpoint: those that may be evicted, least
 // recently used first, and the others in no order.
@@ -139,7 +137,6 @@ func (x *Index) SetCapacity(s Slot, blocks int) {
 		x.version++
 		x.usage[s.pos].Capacity = blocks32(blocks)
 		x.makeRoom(s.pos, 0)
-		x.noteIdle(s.pos)
 	}
 }
 

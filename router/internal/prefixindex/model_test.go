@@ -16,6 +16,7 @@ var seed = flag.Uint64("seed", 1, "seed of the random histories, to replay one t
 // by block, with searches in place of lists.
 type model struct {
 	capacity int
+	own      int // blocks that requests need for themselves
 	blocks   map[uint64]*block
 }
 
@@ -61,7 +62,8 @@ func (m *model) shrinkTo(n int) {
 }
 
 // pin returns the blocks that the request uses.
-func (m *model) pin(chain []uint64) []*block {
+func (m *model) pin(chain []uint64, own int) []*block {
+	m.own += own
 	var used []*block
 	var last *block
 	held := m.depth(chain)
@@ -70,11 +72,8 @@ func (m *model) pin(chain []uint64) []*block {
 		last.active++
 		used = append(used, last)
 	}
-	m.shrinkTo(m.capacity - (len(chain) - held))
+	m.shrinkTo(m.capacity - m.own - (len(chain) - held))
 	for _, hash := range chain[held:] {
-		if len(m.blocks) >= m.capacity {
-			break
-		}
 		b := &block{parent: last, active: 1}
 		if last != nil {
 			last.kids++
@@ -86,13 +85,14 @@ func (m *model) pin(chain []uint64) []*block {
 	return used
 }
 
-func (m *model) unpin(used []*block, now int64) {
+func (m *model) unpin(used []*block, own int, now int64) {
+	m.own -= own
 	for _, b := range used {
 		if b.active--; b.active == 0 {
 			b.used = now
 		}
 	}
-	m.shrinkTo(m.capacity)
+	m.shrinkTo(m.capacity - m.own)
 }
 
 func (m *model) disprove(lastUse int64) {
@@ -150,6 +150,7 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			slot int
 			pin  prefixindex.Pin
 			used []*block
+			own  int
 			gen  int
 		}
 		var models [slots]*model
@@ -177,8 +178,11 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					j := rng.IntN(slots)
 					x.SetCapacity(slot[j], models[j].capacity)
 				}
-				pin := x.Pin(&m, slot[i], chain, now, rng.IntN(2) == 0)
-				flying = append(flying, live{i, pin, models[i].pin(chain), gen[i]})
+				own := rng.IntN(3)
+				pin := x.Pin(&m, slot[i], chain, own, now, rng.IntN(2) == 0)
+				if len(chain) > 0 {
+					flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i]})
+				}
 			case op < 95:
 				if len(flying) == 0 {
 					continue
@@ -188,13 +192,13 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				flying = slices.Delete(flying, k, k+1)
 				x.Unpin(f.pin, now)
 				if f.gen == gen[f.slot] {
-					models[f.slot].unpin(f.used, now)
+					models[f.slot].unpin(f.used, f.own, now)
 				}
 			case op < 97:
 				i := rng.IntN(slots)
 				models[i].capacity = 10 + rng.IntN(60)
 				x.SetCapacity(slot[i], models[i].capacity)
-				models[i].shrinkTo(models[i].capacity)
+				models[i].shrinkTo(models[i].capacity - models[i].own)
 			case op < 98:
 				i := rng.IntN(slots)
 				lastUse := now - int64(rng.IntN(300))
@@ -206,11 +210,13 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				i := rng.IntN(slots)
 				x.Forget(slot[i])
 				gen[i]++
+				models[i].own = 0
 				clear(models[i].blocks)
 			default:
 				i := rng.IntN(slots)
 				x.Leave(slot[i])
 				gen[i]++
+				models[i].own = 0
 				clear(models[i].blocks)
 				slot[i] = x.Join(models[i].capacity)
 			}

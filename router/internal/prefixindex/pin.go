@@ -4,6 +4,8 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
+	// own is the number of blocks that the request uses beyond its chain.
+	own int32
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
@@ -13,9 +15,11 @@ type Pin struct {
 // Pin records that a prompt was sent to an endpoint: its blocks are cached
 // there from now on, and stay until Unpin. now is UnixNano. m is the prompt's
 // last match, which may be out of date. shared says that the request branches
-// off a prefix that others use too. What doesn't fit beside other pinned blocks
-// is left out.
-func (x *Index) Pin(m *Match, slot Slot, chain []uint64, now int64, shared bool) Pin {
+// off a prefix that others use too. Pinned blocks may exceed the capacity: the
+// engine then makes requests wait for memory, and Usage shows by how much. own
+// is the number of blocks that the request needs for itself besides, for the end
+// of its prompt and for its answer; they are not cached.
+func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, shared bool) Pin {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if len(chain) == 0 || !x.live(slot) {
@@ -31,7 +35,8 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, now int64, shared bool)
 	}
 	x.version++
 
-	var p Pin
+	p := Pin{own: blocks32(own)}
+	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
 			p.LastUse = from.used
@@ -42,16 +47,12 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, now int64, shared bool)
 		}
 		x.use(from) // so that making room doesn't take it
 	}
-	end := x.extend(s, from, depth, chain)
-	if end != nil {
-		x.use(end)
-		p.at = end
-		x.countBranch(m, end.node, chain, now, shared)
-	}
+	p.at = x.extend(s, from, depth, chain)
+	x.use(p.at)
+	x.countBranch(m, p.at.node, chain, now, shared)
 	if from != nil {
 		x.unuse(from, now)
 	}
-	x.noteIdle(s)
 	return p
 }
 
@@ -64,9 +65,9 @@ func (x *Index) Unpin(p Pin, now int64) {
 	defer x.mu.Unlock()
 	if s := p.at.slot; s != gone {
 		x.version++
+		x.usage[s].Own -= p.own
 		x.unuse(p.at, now)
 		x.makeRoom(s, 0)
-		x.noteIdle(s)
 	}
 }
 
@@ -86,7 +87,6 @@ func (x *Index) Disprove(slot Slot, lastUse int64) int {
 	for idle.first != nil && idle.first.used <= lastUse {
 		x.shrink(idle.first, idle.first.len)
 	}
-	x.noteIdle(s)
 	return int(x.usage[s].Blocks)
 }
 
@@ -125,15 +125,15 @@ func (x *Index) unuse(h *holding, now int64) {
 	}
 }
 
-// extend makes an endpoint hold as much of the chain as fits. It holds the
-// first depth blocks, ending at h, already. The result is the holding at the
-// end, which is also the end of a node.
+// extend makes an endpoint hold the whole chain, of which it holds the first
+// depth blocks, ending at h, already. The result is the holding at the end, which
+// is also the end of a node.
 func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding {
 	u := &x.usage[s]
-	end := depth + x.makeRoom(s, len(chain)-depth)
-	for depth < end {
+	x.makeRoom(s, len(chain)-depth)
+	for depth < len(chain) {
 		if h != nil && int(h.len) < len(h.node.blocks) {
-			same := common(h.node.blocks[h.len:], chain[depth:end])
+			same := common(h.node.blocks[h.len:], chain[depth:])
 			if same == 0 {
 				x.split(h.node, int(h.len))
 				continue
@@ -152,9 +152,9 @@ func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding 
 			if h != nil {
 				up = h.node
 			}
-			n = x.grow(up, depth, chain[depth:end])
+			n = x.grow(up, depth, chain[depth:])
 		}
-		same := common(n.blocks, chain[depth:end])
+		same := common(n.blocks, chain[depth:])
 		next := x.spare.holding()
 		next.slot, next.len, next.parent = s, int32(same), h
 		next.enter(n)
@@ -167,7 +167,7 @@ func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding 
 		h = next
 		depth += same
 	}
-	if h != nil && int(h.len) < len(h.node.blocks) {
+	if int(h.len) < len(h.node.blocks) {
 		x.split(h.node, int(h.len)) // h moves to the first half
 	}
 	return h
@@ -191,20 +191,16 @@ func (x *Index) countBranch(m *Match, end *node, chain []uint64, now int64, shar
 	}
 }
 
-// makeRoom evicts until the endpoint has room for need more blocks, and returns
-// how many it can take.
-func (x *Index) makeRoom(s int32, need int) int {
+// makeRoom evicts until the endpoint has room for need more blocks or nothing is
+// idle any more.
+func (x *Index) makeRoom(s int32, need int) {
 	u, idle := &x.usage[s], &x.lists[s].idle
-	for {
-		excess := u.Blocks + blocks32(need) - u.Capacity
+	for idle.first != nil {
+		excess := u.Blocks + u.Own + blocks32(need) - u.Capacity
 		if excess <= 0 {
-			return need
+			return
 		}
-		h := idle.first
-		if h == nil {
-			return max(0, need-int(excess))
-		}
-		x.shrink(h, min(excess, h.len))
+		x.shrink(idle.first, min(excess, idle.first.len))
 	}
 }
 
@@ -254,12 +250,5 @@ func (x *Index) settle(h *holding) {
 			l.idle.remove(h)
 			l.busy.pushBack(h)
 		}
-	}
-}
-
-func (x *Index) noteIdle(s int32) {
-	x.usage[s].IdleSince = 0
-	if h := x.lists[s].idle.first; h != nil {
-		x.usage[s].IdleSince = h.used
 	}
 }

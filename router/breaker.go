@@ -1,0 +1,115 @@
+package router
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker says when an endpoint that fails is left alone. After Failures in a
+// row it takes no requests for Cooling; then a single request probes it. If the
+// probe fails the cooling doubles, up to MaxCooling; if it succeeds the endpoint
+// is back. When every endpoint of a pool is cooling, the breaker has no better
+// one to offer and does not count.
+//
+// A failure is an error on the way to the endpoint, or one of the statuses 502,
+// 503 and 504. Other answers are none: a client can provoke them.
+type Breaker struct {
+	// Failures in a row that open the breaker. Zero means 5; negative means
+	// never.
+	Failures int
+	// Cooling is the first cooling. Zero means 1 s.
+	Cooling time.Duration
+	// MaxCooling bounds the doubled cooling. Zero means 60 s.
+	MaxCooling time.Duration
+}
+
+func (b *Breaker) setDefaults() error {
+	if b.Failures == 0 {
+		b.Failures = 5
+	}
+	if b.Cooling == 0 {
+		b.Cooling = time.Second
+	}
+	if b.MaxCooling == 0 {
+		b.MaxCooling = max(b.Cooling, time.Minute)
+	}
+	switch {
+	case b.Cooling < 0:
+		return fmt.Errorf("router: Breaker.Cooling %v is negative", b.Cooling)
+	case b.MaxCooling < b.Cooling:
+		return fmt.Errorf("router: Breaker.MaxCooling %v is below Cooling %v", b.MaxCooling, b.Cooling)
+	}
+	return nil
+}
+
+// circuit is the state of the breaker of one endpoint.
+type circuit struct {
+	// until is the end of the cooling, in UnixNano; zero while closed. row
+	// counts failures in a row. Both are written under the lock, and read
+	// without it to keep endpoints that work out of it.
+	until atomic.Int64
+	row   atomic.Int32
+
+	mu      sync.Mutex
+	cooling time.Duration // last cooling; zero while closed
+	probing bool
+}
+
+// allows says whether the endpoint may be a candidate now.
+func (c *circuit) allows(now int64) bool {
+	until := c.until.Load()
+	if until == 0 {
+		return true
+	}
+	if now < until {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.probing
+}
+
+// begin is called when a request goes to the endpoint, and says whether it is
+// the probe.
+func (c *circuit) begin(now int64) bool {
+	if until := c.until.Load(); until == 0 || now < until {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.probing || c.until.Load() == 0 {
+		return false
+	}
+	c.probing = true
+	return true
+}
+
+// end is called with the outcome of each request, and says whether that opened
+// the circuit.
+func (c *circuit) end(now int64, v verdict, probe bool, b *Breaker) bool {
+	if v != bad && !probe && c.row.Load() == 0 && c.until.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if probe {
+		c.probing = false
+	}
+	switch v {
+	case good:
+		c.cooling = 0
+		c.row.Store(0)
+		c.until.Store(0)
+	case bad:
+		row := int(c.row.Add(1))
+		open := c.until.Load() != 0
+		if probe || !open && b.Failures > 0 && row >= b.Failures {
+			c.cooling = max(b.Cooling, min(2*c.cooling, b.MaxCooling))
+			c.until.Store(now + int64(c.cooling))
+			return !open
+		}
+	}
+	return false
+}

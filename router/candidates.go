@@ -1,0 +1,253 @@
+package router
+
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/router/internal/prefixindex"
+)
+
+const (
+	// homeDepth is how much of the home order is taken from the ring; the rest
+	// of the endpoints follow in rotation. Cold prompts go to the first few.
+	homeDepth = 16
+	// keyBlocks is the length of the prompt that a request with a key and no
+	// prefix stands for: 4,096 tokens, enough to outweigh ordinary differences
+	// of load and little enough to leave an endpoint that has a queue.
+	keyBlocks = 16
+	// answerTokens is the room that an answer is expected to need, of which
+	// MaxOutputTokens may say that it is less. Most limits are far above what
+	// is generated, so they can't be taken for it.
+	answerTokens = BlockTokens
+	// othersBranched is the number of recent branches from which on a prefix
+	// counts as shared.
+	othersBranched = 0.5
+)
+
+// scratch is the memory of one Pick, used again by later ones.
+type scratch struct {
+	match   prefixindex.Match
+	info    balancer.PickInfo
+	entries []*entry // of info.Candidates
+	order   []int
+	placed  []bool
+	chain   []uint64
+	keyed   [keyBlocks]uint64
+	homeKey uint64
+	home    string // first of order
+	limits  []int  // of info.Candidates
+	retryAt int64  // earliest end of a back-pressure seen, UnixNano
+}
+
+func (p *Pool) release(s *scratch) {
+	s.chain = nil // may belong to the caller
+	clear(s.entries)
+	p.scratch.Put(s)
+}
+
+// describe fills in what the request itself says.
+func (s *scratch) describe(r *Request) {
+	s.info = balancer.PickInfo{Candidates: s.info.Candidates[:0], MaxOutputTokens: r.MaxOutputTokens}
+	s.chain = nil
+	if r.Prefix != nil {
+		s.info.PromptTokens = r.Prefix.Tokens
+		s.chain = r.Prefix.Blocks
+		s.homeKey, s.info.Keyed = homeKey(r)
+	}
+	if r.Key != "" {
+		s.homeKey, s.info.Keyed = xxhash.Sum64String(r.Key), true
+		if len(s.chain) == 0 {
+			h := s.homeKey
+			for i := range s.keyed {
+				h = mix(h)
+				s.keyed[i] = h
+			}
+			s.chain = s.keyed[:]
+			s.info.PromptTokens = max(s.info.PromptTokens, keyBlocks*BlockTokens)
+		}
+	}
+}
+
+// homeKey places a prefix on the ring: by its system part, so that all
+// conversations with the same one have the same home while they are cold, else
+// by its beginning.
+func homeKey(r *Request) (uint64, bool) {
+	sig := r.Prefix
+	switch n := min(sig.SystemBlocks, len(sig.Blocks)); {
+	case n > 0:
+		return sig.Blocks[n-1], true
+	case len(sig.Blocks) > 0:
+		return sig.Blocks[0], true
+	}
+	return sig.Tail, sig.Tail != 0
+}
+
+// ownBlocks is the number of blocks that the request needs beyond its chain, for
+// the end of its prompt and for its answer.
+func (s *scratch) ownBlocks() int {
+	answer := answerTokens
+	if most := s.info.MaxOutputTokens; most > 0 {
+		answer = min(answer, most)
+	}
+	rest := max(0, s.info.PromptTokens-len(s.chain)*BlockTokens)
+	return (rest + answer + BlockTokens - 1) / BlockTokens
+}
+
+// collect finds the candidates for a request, in home order, with their loads.
+func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
+	snap := p.members.Load()
+	n := len(snap.members)
+	s.info.Candidates, s.entries, s.limits = s.info.Candidates[:0], s.entries[:0], s.limits[:0]
+	s.retryAt = 0
+	if cap(s.placed) < n {
+		s.placed = make([]bool, n)
+	}
+	s.placed = s.placed[:n]
+	clear(s.placed)
+
+	start := int(s.info.Random % uint64(max(1, n)))
+	if s.info.Keyed && n > 0 {
+		s.order = snap.ring.AppendWalk(s.order[:0], s.homeKey, homeDepth)
+		if len(s.order) > 0 {
+			start = s.order[0]
+			s.home = snap.members[start].id
+		}
+	} else {
+		s.order = s.order[:0]
+	}
+	// With the breaker on, then, if it leaves nobody, without.
+	for _, broken := range [2]bool{false, true} {
+		for _, i := range s.order {
+			s.placed[i] = true
+			p.consider(s, r, &snap.members[i], i, now, broken)
+		}
+		for k := range n {
+			i := start + k
+			if i >= n {
+				i -= n
+			}
+			if !s.placed[i] {
+				p.consider(s, r, &snap.members[i], i, now, broken)
+			}
+		}
+		if len(s.entries) > 0 || s.retryAt != 0 {
+			break
+		}
+	}
+	if len(s.entries) == 0 {
+		if s.retryAt != 0 {
+			return saturated(now, s.retryAt)
+		}
+		return ErrNoEndpoints
+	}
+	if !p.bound(s, now) {
+		return saturated(now, s.retryAt)
+	}
+	s.relate(r)
+	return nil
+}
+
+// consider makes a member a candidate if it may take the request.
+func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.Time, broken bool) {
+	if e.endpoint.Weight == 0 {
+		return
+	}
+	for _, id := range r.Exclude {
+		if id == e.id {
+			return
+		}
+	}
+	if r.Eligible != nil && !r.Eligible(&e.endpoint) {
+		return
+	}
+	nano := now.UnixNano()
+	if !broken && !e.circuit.allows(nano) {
+		return
+	}
+	if until := e.busyUntil.Load(); until > nano {
+		if s.retryAt == 0 || until < s.retryAt {
+			s.retryAt = until
+		}
+		return
+	}
+	s.entries = append(s.entries, e)
+	s.info.Candidates = append(s.info.Candidates, balancer.Candidate{})
+	c := &s.info.Candidates[len(s.info.Candidates)-1]
+	c.ID, c.Ordinal, c.Weight = e.id, ordinal, e.endpoint.Weight
+	c.CachedTokens = min(s.match.Depth(e.slot)*BlockTokens, s.info.PromptTokens)
+	e.read(&c.Load, &s.match, now, p.config.ReportMaxAge)
+}
+
+// bound removes the candidates that are at their limit of requests in flight.
+// It is false if all are.
+func (p *Pool) bound(s *scratch, now time.Time) bool {
+	total, weight := 0, 0
+	for i := range s.info.Candidates {
+		total += s.info.Candidates[i].Load.InFlight
+		weight += s.info.Candidates[i].Weight
+	}
+	nano := now.UnixNano()
+	kept := 0
+	for i := range s.info.Candidates {
+		c, e := &s.info.Candidates[i], s.entries[i]
+		limit := p.config.Bound.Limit(total, c.Weight, weight)
+		if share := e.ramp(nano, p.config.SlowStart); share < 1 {
+			limit = max(1, int(share*float64(min(limit, total+1))))
+		}
+		limit = min(limit, p.config.MaxInFlight)
+		if c.Load.InFlight >= limit {
+			continue
+		}
+		if kept != i {
+			s.info.Candidates[kept], s.entries[kept] = *c, e
+		}
+		s.limits = append(s.limits, limit)
+		kept++
+	}
+	if kept == 0 {
+		return p.relax(s)
+	}
+	s.info.Candidates, s.entries = s.info.Candidates[:kept], s.entries[:kept]
+	return true
+}
+
+// relax is for the case that every candidate is at its limit: the least loaded
+// of those below the hard cap takes the request.
+func (p *Pool) relax(s *scratch) bool {
+	best := -1
+	for i := range s.info.Candidates {
+		c := &s.info.Candidates[i]
+		if c.Load.InFlight >= p.config.MaxInFlight {
+			continue
+		}
+		if best < 0 || c.Load.InFlight*s.info.Candidates[best].Weight < s.info.Candidates[best].Load.InFlight*c.Weight {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	s.info.Candidates[0], s.entries[0] = s.info.Candidates[best], s.entries[best]
+	s.info.Candidates, s.entries = s.info.Candidates[:1], s.entries[:1]
+	s.limits = append(s.limits[:0], p.config.MaxInFlight)
+	return true
+}
+
+// relate fills in how the request relates to others with the same prefix.
+func (s *scratch) relate(r *Request) {
+	s.info.Branches, s.info.AllBranches = s.match.Branches, s.match.AllBranches
+	deepest := s.match.Deepest
+	s.info.Continues = deepest > 0 && s.match.Branches <= othersBranched
+	if sig := r.Prefix; sig != nil && deepest > sig.SystemBlocks && deepest <= sig.HistoryBlocks {
+		s.info.Continues = true
+	}
+	if r.Key != "" && (r.Prefix == nil || len(r.Prefix.Blocks) == 0) {
+		s.info.Continues = deepest > 0
+	}
+}
+
+func saturated(now time.Time, retryAt int64) error {
+	return &SaturatedError{RetryAfter: max(time.Second, time.Duration(retryAt-now.UnixNano()))}
+}

@@ -1,0 +1,218 @@
+package router
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/router/internal/prefixindex"
+)
+
+// Decision is the answer of Pick: where the request goes, and why. It holds a
+// place at the endpoint until Release. The exported fields are set before Pick
+// returns and must not be changed. The methods are safe for concurrent use; a
+// Decision must not be copied.
+type Decision struct {
+	// Endpoint is where the request goes.
+	Endpoint Endpoint
+	// Reason says why, in a word.
+	Reason balancer.Reason
+
+	// PromptTokens is the size of the prompt, as known or estimated.
+	PromptTokens int
+	// CachedTokens is how much of it the endpoint is believed to have cached,
+	// and BestCachedTokens the most that any endpoint has.
+	CachedTokens, BestCachedTokens int
+	// Continues says that the request was taken for a later turn of a
+	// conversation, as opposed to the first of one.
+	Continues bool
+
+	// Home is the ID of the endpoint where a prompt that nobody has cached
+	// belongs; empty if the request had neither prefix nor key.
+	Home string
+	// HomeRank is the position of Endpoint in the home order, zero for the home
+	// itself. Positions from 16 on mean only "further away".
+	HomeRank int
+	// InFlight is the number of requests that were at the endpoint before this
+	// one, and Limit the most that it may have.
+	InFlight, Limit int
+	// Candidates is the number of endpoints that the policy could choose from.
+	Candidates int
+
+	// Cost is what the policy weighed, in tokens of prefill work; all zero if
+	// the policy has no costs.
+	Cost balancer.Cost
+	// Alternatives are the next best candidates, cheapest first.
+	Alternatives []Alternative
+	// At is the time of the decision.
+	At time.Time
+
+	lease        lease
+	alternatives [2]Alternative
+	shadow       *Decision // follows this one
+}
+
+// Alternative is a candidate that was not chosen.
+type Alternative struct {
+	ID           string        `json:"id"`
+	CachedTokens int           `json:"cached_tokens"`
+	Cost         balancer.Cost `json:"cost"`
+}
+
+// lease is the place that a decision holds.
+type lease struct {
+	pool     *Pool
+	member   *member
+	pin      prefixindex.Pin
+	sent     time.Time
+	uncached int
+	tail     uint64 // of the prompt, if this is the first one being computed
+	probe    bool
+	id       uint64 // among the announced ones
+	state    atomic.Uint32
+}
+
+// States of a lease.
+const (
+	prefilling uint32 = iota
+	decoding
+	released
+)
+
+func newDecision(p *Pool, s *scratch, choice balancer.Choice, e *entry, now time.Time) *Decision {
+	c := &s.info.Candidates[choice.Index]
+	d := &Decision{
+		Endpoint:         e.endpoint,
+		Reason:           choice.Reason,
+		PromptTokens:     s.info.PromptTokens,
+		CachedTokens:     c.CachedTokens,
+		BestCachedTokens: min(s.match.Deepest*BlockTokens, s.info.PromptTokens),
+		Continues:        s.info.Continues,
+		InFlight:         c.Load.InFlight,
+		Limit:            s.limits[choice.Index],
+		Candidates:       len(s.entries),
+		Cost:             choice.Cost,
+		At:               now,
+	}
+	if s.info.Keyed && len(s.order) > 0 {
+		d.Home = s.home
+		d.HomeRank = homeDepth
+		for rank, ordinal := range s.order {
+			if ordinal == c.Ordinal {
+				d.HomeRank = rank
+			}
+		}
+	}
+	if d.Reason == balancer.Warm && d.CachedTokens < d.BestCachedTokens || d.Reason == balancer.Cold && d.HomeRank > 0 {
+		d.Reason = balancer.Spillover // the better place was not even a candidate
+	}
+	for _, o := range choice.Others[:choice.NumOthers] {
+		a := &s.info.Candidates[o.Index]
+		d.alternatives[len(d.Alternatives)] = Alternative{a.ID, a.CachedTokens, o.Cost}
+		d.Alternatives = d.alternatives[:len(d.Alternatives)+1]
+	}
+	d.lease.pool, d.lease.member = p, e.member
+	return d
+}
+
+// FirstToken says that the answer has begun: the prefill is over, and what is
+// left is decoding. Without it the request counts as prefill until Release.
+// Further calls do nothing.
+func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
+
+// FirstTokenAt is FirstToken at a given time.
+func (d *Decision) FirstTokenAt(now time.Time) {
+	l := &d.lease
+	if l.pool == nil || !l.state.CompareAndSwap(prefilling, decoding) {
+		return
+	}
+	l.firstToken(now)
+	l.pool.announce(d, FirstToken, nil)
+	if d.shadow != nil {
+		d.shadow.FirstTokenAt(now)
+	}
+}
+
+// Release gives the place back and says how the request ended. It must be
+// called for each decision; a deferred call covers panics too. Calls after the
+// first do nothing; the result says whether this was the first.
+func (d *Decision) Release(o Outcome) bool { return d.ReleaseAt(time.Now(), o) }
+
+// ReleaseAt is Release at a given time.
+func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
+	l := &d.lease
+	if l.pool == nil {
+		return false
+	}
+	was := l.state.Swap(released)
+	if was == released {
+		return false
+	}
+	v := o.verdict()
+	l.release(now, was == prefilling, v)
+	l.pool.learn(d, now, v, &o)
+	l.pool.announce(d, Released, &o)
+	if d.shadow != nil {
+		o.CachedTokens = loadstats.Count{} // says nothing about the shadow's choice
+		d.shadow.ReleaseAt(now, o)
+	}
+	if f := l.pool.config.Hooks.Released; f != nil {
+		f(d, o)
+	}
+	return true
+}
+
+// firstToken and release change the books; they are the same for decisions of
+// this pool and those that another announced.
+func (l *lease) firstToken(now time.Time) {
+	l.member.ledger.FirstToken(now, l.sent, l.uncached)
+	l.endDuplicate()
+}
+
+func (l *lease) release(now time.Time, prefill bool, v verdict) {
+	m := l.member
+	if prefill {
+		l.endDuplicate()
+	}
+	l.pool.index.Unpin(l.pin, now.UnixNano())
+	m.ledger.Release(now, l.uncached, prefill)
+	if m.ledger.InFlight() == 0 {
+		l.pool.becameIdle(m)
+	}
+	if v == good {
+		m.ledger.Outcome(now, false)
+	} else if v == poor || v == bad {
+		m.ledger.Outcome(now, true)
+	}
+}
+
+func (l *lease) endDuplicate() {
+	if l.tail != 0 {
+		l.pool.duplicates.end(l.tail)
+	}
+}
+
+// maxBackPressure bounds the time for which an endpoint may ask to be left
+// alone.
+const maxBackPressure = 30 * time.Second
+
+// learn draws the conclusions from an outcome that only the pool that sent the
+// request can draw.
+func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
+	m := d.lease.member
+	nano := now.UnixNano()
+	opened := m.circuit.end(nano, v, d.lease.probe, &p.config.Breaker)
+	if opened {
+		p.index.Forget(m.slot) // it may come back with nothing cached
+	}
+	switch v {
+	case busy:
+		wait := min(max(o.RetryAfter, time.Second), maxBackPressure)
+		m.busyUntil.Store(nano + int64(wait))
+	case good:
+		if cached, ok := o.CachedTokens.Get(); ok {
+			p.learnCapacity(m, d, int(cached))
+		}
+	}
+}

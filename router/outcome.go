@@ -1,0 +1,58 @@
+package router
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/warmroute/warmroute/loadstats"
+)
+
+// Outcome says how a request ended. The zero value is success about which
+// nothing more is known.
+type Outcome struct {
+	// Err is the error on the way to the endpoint, such as a failed dial or a
+	// broken connection. It counts against the endpoint.
+	Err error
+	// Abandoned says that the client left before the end. It says nothing about
+	// the endpoint, so nothing is learned, whatever the other fields say.
+	Abandoned bool
+	// StatusCode is the HTTP status of the answer, zero if there was none.
+	StatusCode int
+	// RetryAfter is the time for which an endpoint that answered 429 or 503
+	// asked to be left alone, zero if it did not ask.
+	RetryAfter time.Duration
+	// PromptTokens and CachedTokens are what the answer says about its usage.
+	PromptTokens, CachedTokens loadstats.Count
+}
+
+// verdict is what an outcome means for the endpoint.
+type verdict uint8
+
+const (
+	silent verdict = iota // says nothing about the endpoint
+	good
+	busy // back-pressure: the endpoint works, and has enough
+	poor // an answer that may be the request's fault or the endpoint's
+	bad  // the endpoint's fault
+)
+
+func (o *Outcome) verdict() verdict {
+	switch {
+	case o.Abandoned:
+		return silent
+	case o.Err != nil:
+		return bad
+	case o.StatusCode == http.StatusTooManyRequests,
+		o.StatusCode == http.StatusServiceUnavailable && o.RetryAfter > 0:
+		return busy
+	case o.StatusCode == http.StatusBadGateway,
+		o.StatusCode == http.StatusServiceUnavailable,
+		o.StatusCode == http.StatusGatewayTimeout:
+		return bad
+	case o.StatusCode >= 500:
+		return poor
+	case o.StatusCode >= 400:
+		return silent
+	}
+	return good
+}

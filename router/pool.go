@@ -1,0 +1,157 @@
+package router
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/router/internal/prefixindex"
+)
+
+// Pool is a Router over a set of endpoints that may change. It is safe for
+// concurrent use and must not be copied. It starts no goroutine and needs no
+// Close.
+type Pool struct {
+	config  Config
+	index   *prefixindex.Index
+	members atomic.Pointer[snapshot]
+	setting sync.Mutex // one membership change at a time
+
+	seq        atomic.Uint64 // picks so far
+	retries    retryBudget
+	duplicates duplicates
+	scratch    sync.Pool // *scratch
+
+	leavingMu sync.Mutex
+	leaving   []entry       // left, with requests in flight
+	idled     chan struct{} // closed when an endpoint becomes idle
+	waiting   atomic.Bool   // somebody waits for that
+
+	remote remote // decisions of other pools
+}
+
+// New returns a pool, or what is wrong with its configuration.
+func New(c Config) (*Pool, error) {
+	if err := c.setDefaults(); err != nil {
+		return nil, err
+	}
+	p := &Pool{config: c, index: prefixindex.New()}
+	p.scratch.New = func() any { return new(scratch) }
+	p.members.Store(&snapshot{})
+	if err := p.SetEndpointsAt(time.Time{}, c.Endpoints); err != nil {
+		return nil, err
+	}
+	p.config.Endpoints = nil
+	return p, nil
+}
+
+// Pick chooses an endpoint and reserves a place there, in one step. It never
+// blocks. The errors are ErrNoEndpoints, ErrSaturated (a *SaturatedError),
+// ErrRetryBudget, and whatever the policy returns; then nothing is reserved.
+func (p *Pool) Pick(r Request) (*Decision, error) {
+	now := r.At
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
+		return nil, fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
+	}
+	if len(r.Exclude) == 0 {
+		p.retries.earn()
+	} else if !p.retries.take() {
+		return nil, ErrRetryBudget
+	}
+
+	s := p.scratch.Get().(*scratch)
+	defer p.release(s)
+	s.describe(&r)
+	s.info.Seq = p.seq.Add(1) - 1
+	s.info.Random = mix(p.config.Seed ^ mix(s.info.Seq))
+	p.index.Match(&s.match, s.chain, now.UnixNano())
+	for {
+		choice, err := p.choose(s, &r, now)
+		if err != nil {
+			return nil, err
+		}
+		d := p.reserve(s, &r, choice, now)
+		if d == nil {
+			continue // somebody else was faster
+		}
+		if p.config.Hooks.Decided != nil {
+			p.config.Hooks.Decided(d)
+		}
+		return d, nil
+	}
+}
+
+// choose collects the candidates and asks the policy.
+func (p *Pool) choose(s *scratch, r *Request, now time.Time) (balancer.Choice, error) {
+	if err := p.collect(s, r, now); err != nil {
+		return balancer.Choice{}, err
+	}
+	if i, ok := p.duplicate(s, r); ok {
+		return balancer.Choice{Index: i, Reason: balancer.Duplicate}, nil
+	}
+	choice, err := p.config.Policy.Choose(&s.info)
+	if err != nil {
+		return choice, err
+	}
+	if choice.Index < 0 || choice.Index >= len(s.info.Candidates) {
+		return choice, fmt.Errorf("router: policy chose candidate %d of %d", choice.Index, len(s.info.Candidates))
+	}
+	return choice, nil
+}
+
+// duplicate finds the candidate where the same prompt is being computed.
+func (p *Pool) duplicate(s *scratch, r *Request) (int, bool) {
+	if r.Prefix == nil || len(r.Prefix.Blocks) == 0 {
+		return 0, false
+	}
+	m := p.duplicates.find(r.Prefix.Tail)
+	if m == nil {
+		return 0, false
+	}
+	for i, e := range s.entries {
+		if e.member == m {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// reserve takes the chosen place, unless it has changed since it was looked at.
+func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.Time) *Decision {
+	c := &s.info.Candidates[choice.Index]
+	e := s.entries[choice.Index]
+	uncached := max(0, s.info.PromptTokens-c.CachedTokens)
+	if !e.ledger.Reserve(now, c.Load.InFlight, uncached) {
+		return nil
+	}
+	if e.left.Load() {
+		e.ledger.Release(now, uncached, true)
+		p.becameIdle(e.member)
+		return nil
+	}
+	d := newDecision(p, s, choice, e, now)
+	l := &d.lease
+	l.sent, l.uncached = now, uncached
+	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), now.UnixNano(), !s.info.Continues)
+	l.probe = e.circuit.begin(now.UnixNano())
+	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
+		l.tail = r.Prefix.Tail
+	}
+	e.picks.Add(1)
+	p.announceSent(d, s)
+	return d
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable
+// pseudorandom number generators", OOPSLA 2014).
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

@@ -1,0 +1,38 @@
+package router
+
+import "time"
+
+// Shadow is a Router that asks a candidate for its answer beside the real one,
+// so that a new policy sees production traffic before it decides anything. The
+// candidate's books follow the life of the real requests. It is safe for
+// concurrent use if both routers are.
+type Shadow struct {
+	// Router decides.
+	Router Router
+	// Candidate is asked too. It needs a pool of its own over the same
+	// endpoints. Its errors cost nothing.
+	Candidate Router
+	// Compare is told both answers before Pick returns; candidate is nil if it
+	// had none. It must not release either. Nil means nobody is told.
+	Compare func(decided, candidate *Decision)
+}
+
+// Pick returns the decision of Router.
+func (s *Shadow) Pick(req Request) (*Decision, error) {
+	if req.At.IsZero() {
+		req.At = time.Now()
+	}
+	d, err := s.Router.Pick(req)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Candidate.Pick(req)
+	if err != nil {
+		c = nil
+	}
+	if s.Compare != nil {
+		s.Compare(d, c)
+	}
+	d.shadow = c
+	return d, nil
+}
