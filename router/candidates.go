@@ -178,6 +178,11 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 	c.ID, c.Ordinal, c.Weight = e.id, ordinal, e.endpoint.Weight
 	c.CachedTokens = min(s.match.Depth(e.slot)*BlockTokens, s.info.PromptTokens)
 	e.read(&c.Load, &s.match, now, p.config.ReportMaxAge)
+	if c.Load.Fresh {
+		if tokens, ok := c.Load.Report.KVCacheTokens.Get(); ok && e.capacity.reported(tokens) {
+			p.index.SetCapacity(e.slot, e.capacity.blocks())
+		}
+	}
 }
 
 // bound removes the candidates that are at their limit of requests in flight.

@@ -17,10 +17,11 @@ const (
 	maxCapacity = 1 << 28
 	// capacityGrowth is the share by which the capacity grows with each answer
 	// that says more was cached than the full shadow knew.
-	capacityGrowth = 1.0 / 32
+	capacityGrowth = 1.0 / 16
 	// capacityShrink is the share of the excess that is given up with each
-	// answer that says less was cached.
-	capacityShrink = 1.0 / 4
+	// answer that says less was cached: half, since a miss may also come from
+	// an engine that was short of memory for a moment.
+	capacityShrink = 1.0 / 2
 	// restartMisses is how many answers in a row must find almost nothing of
 	// what was predicted before an engine counts as restarted.
 	restartMisses = 3
@@ -32,9 +33,14 @@ const (
 // Learning uses that the cache is an LRU. A part that is missing had been pushed
 // out by what was used since, so the capacity is no more than that; a part that
 // is there although the shadow had given it up says that the capacity is more.
+// Until something was missing for the first time there is no upper bound, and
+// the capacity doubles whenever the shadow is full and answers still find what
+// was predicted.
 type capacity struct {
-	tokens atomic.Int64
-	known  atomic.Bool // configured or reported: nothing to learn
+	tokens     atomic.Int64
+	configured atomic.Bool // nothing else counts
+	known      atomic.Bool // configured or reported: nothing to learn
+	bounded    atomic.Bool // something was missing once
 
 	mu     sync.Mutex
 	misses int // answers in a row that found almost nothing
@@ -49,6 +55,7 @@ func (c *capacity) configure(endpoint, fallback int) bool {
 	if tokens == 0 {
 		return c.tokens.CompareAndSwap(0, firstCapacity)
 	}
+	c.configured.Store(true)
 	c.known.Store(true)
 	return c.tokens.Swap(tokens) != tokens
 }
@@ -59,43 +66,51 @@ func (c *capacity) blocks() int { return int(c.tokens.Load()) / BlockTokens }
 // reported sets what the engine says, and tells if that is a change. The
 // configuration goes first.
 func (c *capacity) reported(tokens int64) bool {
-	if c.known.Load() || tokens < BlockTokens || c.tokens.Load() == tokens {
+	if c.configured.Load() || tokens < BlockTokens || c.known.Load() && c.tokens.Load() == tokens {
 		return false
 	}
 	c.known.Store(true)
-	c.tokens.Store(tokens)
-	return true
+	return c.tokens.Swap(tokens) != tokens
 }
 
-// learned moves the capacity of a member's shadow by the evidence of one
+// learnCapacity moves the capacity of a member's shadow by the evidence of one
 // answer: how much of the prompt was predicted to be cached, and how much was,
 // in tokens.
 func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
 	predicted := d.CachedTokens
 	c := &m.capacity
 	switch {
-	case cached+BlockTokens > predicted && cached < predicted+BlockTokens:
-		if predicted > 0 {
-			c.found(true)
-		}
-	case cached > predicted:
-		if !c.known.Load() && p.index.Usage(m.slot).Full() {
-			c.move(min(maxCapacity, int64(float64(c.tokens.Load())*(1+capacityGrowth))), p, m)
+	case predicted == 0 && cached < BlockTokens:
+		// Nothing was to be expected, and nothing was there.
+	case cached > predicted+BlockTokens:
+		p.growCapacity(m, capacityGrowth)
+	case cached+BlockTokens >= predicted:
+		c.found(true)
+		if !c.bounded.Load() {
+			p.growCapacity(m, 1)
 		}
 	case d.lease.pin.LastUse == 0:
-		// In use at the time: it may not have been computed yet.
+		// It was in use at the time, and may not have been computed yet.
 	case c.found(cached*10 > predicted):
+		c.bounded.Store(true)
 		left := int64(p.index.Disprove(m.slot, d.lease.pin.LastUse)) * BlockTokens
-		if excess := c.tokens.Load() - left; !c.known.Load() && excess > 0 {
-			c.move(max(minCapacity, c.tokens.Load()-int64(float64(excess)*capacityShrink)), p, m)
+		now := c.tokens.Load()
+		if !c.known.Load() && left < now {
+			c.tokens.Store(max(minCapacity, now-int64(float64(now-left)*capacityShrink)))
+			p.index.SetCapacity(m.slot, c.blocks())
 		}
 	default:
 		p.index.Forget(m.slot)
 	}
 }
 
-func (c *capacity) move(tokens int64, p *Pool, m *member) {
-	c.tokens.Store(tokens)
+// growCapacity raises an unknown capacity by a share, if it is used up.
+func (p *Pool) growCapacity(m *member, share float64) {
+	c := &m.capacity
+	if c.known.Load() || !p.index.Usage(m.slot).Full() {
+		return
+	}
+	c.tokens.Store(min(maxCapacity, int64(float64(c.tokens.Load())*(1+share))))
 	p.index.SetCapacity(m.slot, c.blocks())
 }
 

@@ -61,9 +61,6 @@ type Hooks struct {
 	Announce func(*Event)
 }
 
-// defaultKVCacheTokens is where learning starts.
-const defaultKVCacheTokens = 256 << 10
-
 func (c *Config) setDefaults() error {
 	if c.Policy == nil {
 		c.Policy = balancer.Affinity{}
