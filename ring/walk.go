@@ -1,0 +1,109 @@
+package ring
+
+import "iter"
+
+// Lookup returns the position of the key's home, or -1 if no member has weight.
+func (r *Ring) Lookup(key uint64) int {
+	slot := r.table.slot(mix(key))
+	if i := r.table.first(r.table.entry(slot)); i >= 0 {
+		return i
+	}
+	return r.table.first(r.compute(slot))
+}
+
+// Walk returns the positions of all members of positive weight in the key's order
+// of preference, each once. The first is the [Ring.Lookup] of the key.
+//
+// The first four are the best of the key's slot, and a member that leaves does
+// not change the order of the others among them. From there on the order is
+// that of the homes of other slots, drawn by re-hashing the key's (Chen, Coleman
+// and Shrivastava, "Revisiting consistent hashing with bounded loads", AAAI
+// 2021, show why that balances better than walking on to neighbors); after twice
+// as many draws as there are members the rest follows.
+func (r *Ring) Walk(key uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		slot := r.table.slot(mix(key))
+		entry := r.ranking(slot)
+		for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+			if !yield(r.table.first(rest)) {
+				return
+			}
+		}
+		if len(r.scorers) > depth {
+			r.walkOn(slot, entry, yield)
+		}
+	}
+}
+
+// AppendWalk appends the first max positions of [Ring.Walk] to dst and returns
+// the extended slice; a max of 0 or less appends none. If dst has room and the
+// ring no more than 4,096 members, it does not allocate.
+func (r *Ring) AppendWalk(dst []int, key uint64, max int) []int {
+	slot := r.table.slot(mix(key))
+	entry := r.ranking(slot)
+	for rest := entry; rest != 0 && max > 0; rest >>= r.table.rankBits() {
+		dst = append(dst, r.table.first(rest))
+		max--
+	}
+	if max > 0 && len(r.scorers) > depth {
+		r.walkOn(slot, entry, func(i int) bool {
+			dst = append(dst, i)
+			max--
+			return max > 0
+		})
+	}
+	return dst
+}
+
+// walkOn yields the members that are not in the slot's own entry.
+func (r *Ring) walkOn(slot, entry uint64, yield func(int) bool) {
+	var few [markedFew]uint64
+	marked := newMarks(few[:], len(r.members))
+	for ; entry != 0; entry >>= r.table.rankBits() {
+		marked.add(r.table.first(entry))
+	}
+	left := len(r.scorers) - depth
+	visit := func(i int) (more bool) {
+		if !marked.add(i) {
+			return true
+		}
+		left--
+		return yield(i) && left > 0
+	}
+	seed := mix(^slot)
+	for draw := range uint64(2 * len(r.scorers)) {
+		i := r.table.first(r.ranking(r.table.slot(mix(seed + draw))))
+		if !visit(i) {
+			return
+		}
+	}
+	start := int(seed % uint64(len(r.scorers)))
+	for _, part := range [2][]scorer{r.scorers[start:], r.scorers[:start]} {
+		for i := range part {
+			if !visit(int(part[i].index)) {
+				return
+			}
+		}
+	}
+}
+
+// ranking returns the entry of the slot.
+func (r *Ring) ranking(slot uint64) uint64 {
+	if entry := r.table.entry(slot); entry != 0 {
+		return entry
+	}
+	return r.compute(slot)
+}
+
+// compute ranks the members for the slot and keeps the result. In a ring without
+// members of weight it returns zero.
+func (r *Ring) compute(slot uint64) uint64 {
+	if len(r.scorers) == 0 {
+		return 0
+	}
+	var ranked [depth]contender
+	n := rank(ranked[:], r.scorers, slot, nil)
+	entry := r.table.pack(ranked[:n])
+	r.table.store(slot, entry)
+	return entry
+}
