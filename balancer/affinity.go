@@ -1,5 +1,7 @@
 package balancer
 
+import "github.com/warmroute/warmroute/loadstats"
+
 // Affinity weighs what a warm prefix saves against what waiting for it costs.
 // Everything is counted in tokens of prefill work, so that nothing has to be
 // normalised and no threshold switches affinity off when load is high:
@@ -47,7 +49,7 @@ func (a Affinity) Choose(p *PickInfo) (Choice, error) {
 	}
 	n := 0
 	for i := range p.Candidates {
-		total := m.cost(&p.Candidates[i]).Total
+		total := m.total(&p.Candidates[i])
 		at := n
 		for at > 0 && total < best[at-1].total {
 			if at < len(best) {
@@ -65,7 +67,7 @@ func (a Affinity) Choose(p *PickInfo) (Choice, error) {
 		index := best[i+1].index
 		c.Others[i] = Ranked{index, m.cost(&p.Candidates[index])}
 	}
-	c.Reason = warmth(p, c.Index)
+	c.Reason = warmth(p, c.Index, m.deepest)
 	return c, nil
 }
 
@@ -79,42 +81,68 @@ type model struct {
 }
 
 func (a Affinity) model(p *PickInfo) model {
-	m := model{deepest: p.Deepest(), sharing: defaulted(a.Sharing, 200)}
-	m.own = float64(max(0, p.PromptTokens-m.deepest))
+	m := model{sharing: defaulted(a.Sharing, 200)}
 	backlog, weight, holders := 0, 0, 0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		backlog += c.Load.Backlog
 		weight += c.Weight
-		if m.deepest > 0 && c.CachedTokens == m.deepest {
+		switch {
+		case c.CachedTokens > m.deepest:
+			m.deepest, holders = c.CachedTokens, 1
+		case c.CachedTokens == m.deepest:
 			holders++
 		}
 	}
 	n := float64(len(p.Candidates))
+	m.own = float64(max(0, p.PromptTokens-m.deepest))
 	m.meanWeight = float64(weight) / n
 	m.copyPrice = 1 + float64(defaulted(a.Pressure, 0.7)*float64(backlog)/n/1000)
-	if !p.Continues && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
+	if m.deepest > 0 && !p.Continues && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
 		m.copyPrice /= 1 + p.Branches
 	}
 	return m
 }
 
-// cost of one candidate. The conversions forbid fused multiply-add, which only
-// some architectures have: the same inputs give the same decision on all.
-func (m *model) cost(c *Candidate) Cost {
+// total is the cost of one candidate. The conversions forbid fused multiply-add,
+// which only some architectures have: the same inputs give the same decision on
+// all.
+func (m *model) total(c *Candidate) float64 {
 	l := &c.Load
 	recompute := float64(m.deepest - c.CachedTokens)
-	k := Cost{
-		Backlog:   float64(l.Backlog),
+	total := float64(l.Backlog) + m.own + float64(recompute*m.copyPrice) + m.inFlight(l) + m.memory(l, recompute)
+	if w := float64(c.Weight); w != m.meanWeight {
+		total *= m.meanWeight / w
+	}
+	return total
+}
+
+func (m *model) inFlight(l *loadstats.Load) float64 {
+	requests := float64(l.Requests())
+	if l.FailureShare > 0 {
+		requests += float64(failurePenalty * l.FailureShare)
+	}
+	return float64(m.sharing * requests)
+}
+
+func (m *model) memory(l *loadstats.Load, recompute float64) float64 {
+	if l.CapacityTokens == 0 {
+		return 0
+	}
+	return max(0, float64(l.PinnedTokens)+m.own+recompute-float64(memoryShare*float64(l.CapacityTokens)))
+}
+
+// cost explains the total.
+func (m *model) cost(c *Candidate) Cost {
+	recompute := float64(m.deepest - c.CachedTokens)
+	return Cost{
+		Total:     m.total(c),
+		Backlog:   float64(c.Load.Backlog),
 		Own:       m.own,
 		Recompute: float64(recompute * m.copyPrice),
-		InFlight:  float64(m.sharing * (float64(l.Requests()) + float64(failurePenalty*l.FailureShare))),
+		InFlight:  m.inFlight(&c.Load),
+		Memory:    m.memory(&c.Load, recompute),
 	}
-	if l.CapacityTokens > 0 {
-		k.Memory = max(0, float64(l.PinnedTokens)+m.own+recompute-float64(memoryShare*float64(l.CapacityTokens)))
-	}
-	k.Total = (k.Backlog + k.Own + k.Recompute + k.InFlight + k.Memory) * m.meanWeight / float64(c.Weight)
-	return k
 }
 
 // defaulted reads a constant of which zero means the default and a negative

@@ -141,9 +141,10 @@ type Policy interface {
 	Choose(*PickInfo) (Choice, error)
 }
 
-// warmth tells the reason for choosing a candidate by what it holds.
-func warmth(p *PickInfo, index int) Reason {
-	switch deepest := p.Deepest(); {
+// warmth tells the reason for choosing a candidate by what it holds, where the
+// deepest match is known.
+func warmth(p *PickInfo, index, deepest int) Reason {
+	switch {
 	case !p.Keyed:
 		return Balanced
 	case deepest > 0 && p.Candidates[index].CachedTokens == deepest:

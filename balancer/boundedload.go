@@ -24,7 +24,7 @@ func (b BoundedLoad) Choose(p *PickInfo) (Choice, error) {
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
 		if c.Load.InFlight < b.Bound.Limit(total, c.Weight, weight) {
-			return Choice{Index: i, Reason: warmth(p, i)}, nil
+			return Choice{Index: i, Reason: warmth(p, i, p.Deepest())}, nil
 		}
 	}
 	c, err := LeastLoad{}.Choose(p)

@@ -39,7 +39,7 @@ type Ledger struct {
 	pending       atomic.Int64
 	pendingTokens atomic.Int64
 	headSince     atomic.Int64  // UnixNano at which the oldest pending prefill came to the front
-	secPerToken   atomic.Uint64 // float64 bits; 0 = nothing timed
+	rate          atomic.Uint64 // of prefill in tokens per second, float64 bits; 0 = nothing timed
 
 	lastFailure atomic.Int64 // UnixNano, 0 = never
 	failures    Average
@@ -88,7 +88,7 @@ func (l *Ledger) FirstToken(now, sent time.Time, tokens int) {
 	l.endPrefill(now, tokens)
 	l.ttft.Add(now, now.Sub(sent).Seconds())
 	if d := now.UnixNano() - began; tokens >= rateMinTokens && d > 0 {
-		l.learnRate(float64(d)/1e9/float64(tokens), float64(tokens))
+		l.learnRate(float64(tokens), float64(d)/1e9)
 	}
 }
 
@@ -98,15 +98,16 @@ func (l *Ledger) endPrefill(now time.Time, tokens int) {
 	l.headSince.Store(now.UnixNano())
 }
 
-func (l *Ledger) learnRate(secPerToken, tokens float64) {
+// learnRate averages the time that a token takes, weighted by tokens.
+func (l *Ledger) learnRate(tokens, seconds float64) {
 	for {
-		old := l.secPerToken.Load()
-		v := secPerToken
+		old := l.rate.Load()
+		perToken := seconds / tokens
 		if old != 0 {
-			v = math.Float64frombits(old)
-			v += (secPerToken - v) * (tokens / (tokens + rateMemoryTokens))
+			was := 1 / math.Float64frombits(old)
+			perToken = was + float64((perToken-was)*(tokens/(tokens+rateMemoryTokens)))
 		}
-		if l.secPerToken.CompareAndSwap(old, math.Float64bits(v)) {
+		if l.rate.CompareAndSwap(old, math.Float64bits(1/perToken)) {
 			return
 		}
 	}
@@ -143,12 +144,7 @@ func (l *Ledger) TTFT(now time.Time) time.Duration {
 
 // PrefillRate returns the learned speed of prefill in tokens per second, zero
 // before anything was timed.
-func (l *Ledger) PrefillRate() float64 {
-	if bits := l.secPerToken.Load(); bits != 0 {
-		return 1 / math.Float64frombits(bits)
-	}
-	return 0
-}
+func (l *Ledger) PrefillRate() float64 { return math.Float64frombits(l.rate.Load()) }
 
 // Read fills the fields of dst that the ledger knows about, as of now, and sets
 // the report, which is believed up to the given age. Other fields of dst stay

@@ -173,8 +173,7 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 		return
 	}
 	s.entries = append(s.entries, e)
-	s.info.Candidates = append(s.info.Candidates, balancer.Candidate{})
-	c := &s.info.Candidates[len(s.info.Candidates)-1]
+	c := s.candidate()
 	c.ID, c.Ordinal, c.Weight = e.id, ordinal, e.endpoint.Weight
 	c.CachedTokens = min(s.match.Depth(e.slot)*BlockTokens, s.info.PromptTokens)
 	e.read(&c.Load, &s.match, now, p.config.ReportMaxAge)
@@ -183,6 +182,18 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 			p.index.SetCapacity(e.slot, e.capacity.blocks())
 		}
 	}
+}
+
+// candidate returns one more candidate, whose fields are those of an earlier
+// pick.
+func (s *scratch) candidate() *balancer.Candidate {
+	n := len(s.info.Candidates)
+	if n < cap(s.info.Candidates) {
+		s.info.Candidates = s.info.Candidates[:n+1]
+	} else {
+		s.info.Candidates = append(s.info.Candidates, balancer.Candidate{})
+	}
+	return &s.info.Candidates[n]
 }
 
 // bound removes the candidates that are at their limit of requests in flight.
@@ -194,10 +205,13 @@ func (p *Pool) bound(s *scratch, now time.Time) bool {
 		weight += s.info.Candidates[i].Weight
 	}
 	nano := now.UnixNano()
-	kept := 0
+	kept, ofWeight, weightLimit := 0, 0, 0
 	for i := range s.info.Candidates {
 		c, e := &s.info.Candidates[i], s.entries[i]
-		limit := p.config.Bound.Limit(total, c.Weight, weight)
+		if c.Weight != ofWeight {
+			ofWeight, weightLimit = c.Weight, p.config.Bound.Limit(total, c.Weight, weight)
+		}
+		limit := weightLimit
 		if share := e.ramp(nano, p.config.SlowStart); share < 1 {
 			limit = max(1, int(share*float64(min(limit, total+1))))
 		}

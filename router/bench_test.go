@@ -1,0 +1,140 @@
+package router_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/router"
+	"github.com/warmroute/warmroute/tokenprefix"
+)
+
+// traffic is a fixed set of prompts of up to 30,000 tokens: turns of
+// conversations under shared system prompts, more than the endpoints can cache.
+func traffic(endpoints int) []tokenprefix.Signature {
+	const (
+		systemBlocks = 98
+		turns        = 4
+		turnBlocks   = 5
+	)
+	rng := rand.New(rand.NewPCG(1, uint64(endpoints)))
+	conversations := 100 * endpoints
+	var prompts []tokenprefix.Signature
+	systems := make([][]uint64, max(8, endpoints))
+	for i := range systems {
+		systems[i] = make([]uint64, systemBlocks)
+		for k := range systems[i] {
+			systems[i][k] = rng.Uint64()
+		}
+	}
+	for range conversations {
+		blocks := append([]uint64(nil), systems[rng.IntN(len(systems))]...)
+		for turn := range turns {
+			history := len(blocks)
+			for range turnBlocks {
+				blocks = append(blocks, rng.Uint64())
+			}
+			s := tokenprefix.Signature{
+				Blocks: blocks[:len(blocks):len(blocks)], Tail: rng.Uint64(), Tokens: len(blocks)*256 + 100,
+				BlockTokens: 256, SystemBlocks: systemBlocks,
+			}
+			if turn > 0 {
+				s.HistoryBlocks = history
+			}
+			prompts = append(prompts, s)
+		}
+	}
+	rng.Shuffle(len(prompts), func(i, j int) { prompts[i], prompts[j] = prompts[j], prompts[i] })
+	return prompts
+}
+
+func benchPool(b testing.TB, endpoints int) *router.Pool {
+	c := router.Config{KVCacheTokens: 400_000}
+	for i := range endpoints {
+		c.Endpoints = append(c.Endpoints, router.Endpoint{ID: fmt.Sprintf("e%04d", i), Weight: 1})
+	}
+	p, err := router.New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// cycle is the life of a request as far as the router sees it.
+func cycle(b testing.TB, p *router.Pool, s *tokenprefix.Signature, at time.Time) {
+	d, err := p.Pick(router.Request{Prefix: s, At: at})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	d.FirstTokenAt(at)
+	d.ReleaseAt(at, router.Outcome{})
+}
+
+func BenchmarkPick(b *testing.B) {
+	for _, n := range []int{8, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			p, prompts := benchPool(b, n), traffic(n)
+			at := time.Unix(1_000_000, 0)
+			for i := range prompts {
+				cycle(b, p, &prompts[i], at.Add(time.Duration(i)*time.Millisecond))
+			}
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				i++
+				cycle(b, p, &prompts[i%len(prompts)], at.Add(time.Duration(len(prompts)+i)*time.Millisecond))
+			}
+		})
+	}
+}
+
+func BenchmarkPickParallel(b *testing.B) {
+	for _, n := range []int{8, 64} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			p, prompts := benchPool(b, n), traffic(n)
+			at := time.Unix(1_000_000, 0)
+			for i := range prompts {
+				cycle(b, p, &prompts[i], at.Add(time.Duration(i)*time.Millisecond))
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				i := rand.IntN(len(prompts))
+				for pb.Next() {
+					i++
+					cycle(b, p, &prompts[i%len(prompts)], at.Add(time.Duration(len(prompts)+i)*time.Millisecond))
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkIndexMemory reports the heap that the prefix index of a full pool
+// takes.
+func BenchmarkIndexMemory(b *testing.B) {
+	for b.Loop() {
+		prompts := traffic(64)
+		heap := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := heap()
+		p := benchPool(b, 64)
+		at := time.Unix(1_000_000, 0)
+		for i := range prompts {
+			cycle(b, p, &prompts[i], at.Add(time.Duration(i)*time.Millisecond))
+		}
+		used := heap() - before
+		blocks := 0
+		for _, s := range p.StatsAt(at) {
+			blocks += s.Load.CachedTokens / router.BlockTokens
+		}
+		b.ReportMetric(float64(used)/(1<<20), "MiB")
+		b.ReportMetric(float64(blocks), "blocks")
+		runtime.KeepAlive(prompts)
+	}
+}
