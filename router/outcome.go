@@ -1,7 +1,6 @@
 package router
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/warmroute/warmroute/loadstats"
@@ -25,6 +24,15 @@ type Outcome struct {
 	PromptTokens, CachedTokens loadstats.Count
 }
 
+// The statuses that say something about an endpoint, as in net/http, which the
+// router does without.
+const (
+	statusTooManyRequests    = 429
+	statusBadGateway         = 502
+	statusServiceUnavailable = 503
+	statusGatewayTimeout     = 504
+)
+
 // verdict is what an outcome means for the endpoint.
 type verdict uint8
 
@@ -42,12 +50,12 @@ func (o *Outcome) verdict() verdict {
 		return silent
 	case o.Err != nil:
 		return bad
-	case o.StatusCode == http.StatusTooManyRequests,
-		o.StatusCode == http.StatusServiceUnavailable && o.RetryAfter > 0:
+	case o.StatusCode == statusTooManyRequests,
+		o.StatusCode == statusServiceUnavailable && o.RetryAfter > 0:
 		return busy
-	case o.StatusCode == http.StatusBadGateway,
-		o.StatusCode == http.StatusServiceUnavailable,
-		o.StatusCode == http.StatusGatewayTimeout:
+	case o.StatusCode == statusBadGateway,
+		o.StatusCode == statusServiceUnavailable,
+		o.StatusCode == statusGatewayTimeout:
 		return bad
 	case o.StatusCode >= 500:
 		return poor
