@@ -120,3 +120,10 @@ func ExampleSkipVolatile() {
 }
 
 // Tenants that never share a cache page cannot measure what others have sent.
+func ExampleHasher_CacheSalt() {
+	h := tokenprefix.Hasher{Key: []byte("0123456789abcdef0123456789abcdef")} // use a random one
+	salt, err := h.CacheSalt("tenant-a")
+	fmt.Println(salt, err)
+	// Output:
+	// iEWK97yubbApMvt2bhqoBJvH_k3mayOZF-dxI4cSZW0 <nil>
+}

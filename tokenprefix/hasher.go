@@ -41,7 +41,7 @@ type Hasher struct {
 	// outside can construct prompts that collide or that meet at one endpoint.
 	// Gateways that are to agree need the same key. Give it 32 random bytes.
 	// Without a key, signatures are the same everywhere and read about ten
-	// times faster. Package cachesalt has another use for it.
+	// times faster. See [Hasher.CacheSalt] for its other use.
 	Key []byte
 
 	// Volatile, if not nil, is shown the beginning of the prompt and returns

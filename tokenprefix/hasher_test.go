@@ -1,6 +1,7 @@
 package tokenprefix_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -99,6 +100,24 @@ func TestHasher_EveryKeyIsAnotherWorld(t *testing.T) {
 			}
 			seen[v] = true
 		}
+	}
+}
+
+func TestHasher_CacheSalt(t *testing.T) {
+	h := &tokenprefix.Hasher{Key: secret}
+	// printf 'warmroute cache_salt v1\0tenant-a' |
+	//   openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef -binary | basenc --base64url
+	const want = "iEWK97yubbApMvt2bhqoBJvH_k3mayOZF-dxI4cSZW0"
+	got, err := h.CacheSalt("tenant-a")
+	must(t, err)
+	if got != want {
+		t.Errorf("CacheSalt(tenant-a) = %s, want %s", got, want)
+	}
+	if other, _ := h.CacheSalt("tenant-b"); other == got || len(other) != 43 {
+		t.Errorf("CacheSalt(tenant-b) = %s, want another of 43 characters", other)
+	}
+	if _, err := new(tokenprefix.Hasher).CacheSalt("tenant-a"); !errors.Is(err, tokenprefix.ErrNoKey) {
+		t.Errorf("CacheSalt without a key = %v, want ErrNoKey", err)
 	}
 }
 
