@@ -219,7 +219,7 @@ func TestPage_Browser(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+t.TempDir(), "--dump-dom", s.URL).Output()
 	must(t, err)
 	dom := string(out)
-	for _, want := range []string{`<tbody>`, "engine-1:8000</td>", `<td class="text serving">serving`, `<td class="text cold">cold`, ">here\n", `in use, `} {
+	for _, want := range []string{`<tbody>`, "engine-1:8000</td>", `<td class="text serving">serving`, `<td class="text cold">cold`, ">here</td>", `in use, `} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("DOM lacks %q:\n%s", want, dom)
 		}
