@@ -2,6 +2,7 @@ package ring_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/warmroute/warmroute/ring"
@@ -112,6 +113,99 @@ func BenchmarkNew(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkWith and BenchmarkWithout change one member of 1,024.
+func BenchmarkWith(b *testing.B) {
+	r := warm(b, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.With(ring.Member{ID: "joined", Weight: 1}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkWithout(b *testing.B) {
+	r := warm(b, 1024)
+	id := r.Member(500).ID
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Without(id); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLookupWhileUpdating reads through an atomic pointer while a writer
+// publishes warm rings of 1,024 members in a loop, and, as the measure, while
+// nobody does.
+func BenchmarkLookupWhileUpdating(b *testing.B) {
+	rings := [2]*ring.Ring{warm(b, 1024), warm(b, 1024)}
+	var current atomic.Pointer[ring.Ring]
+	current.Store(rings[0])
+	read := func(b *testing.B) {
+		key := uint64(0)
+		sum := 0
+		for b.Loop() {
+			sum += current.Load().Lookup(key)
+			key++
+		}
+		_ = sum
+	}
+	b.Run("quiet", read)
+	b.Run("updating", func(b *testing.B) {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					current.Store(rings[i%2])
+				}
+			}
+		}()
+		read(b)
+		close(stop)
+		<-stopped
+	})
+}
+
+// BenchmarkBoundedPick acquires and releases a place: Zipf keys, 16 in flight a
+// member, the oldest released first.
+func BenchmarkBoundedPick(b *testing.B) {
+	for _, n := range []int{8, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
+			bound, err := warm(b, n).Bound(ring.LoadBound{Factor: 1.25})
+			if err != nil {
+				b.Fatal(err)
+			}
+			var routine atomic.Uint64
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				keys := make([]uint64, 1<<16)
+				next := zipf(routine.Add(1))
+				for i := range keys {
+					keys[i] = next()
+				}
+				flying := make([]int, 8*n)
+				for i := range flying {
+					flying[i] = bound.Acquire(keys[i%len(keys)])
+				}
+				b.ResetTimer()
+				for i := 0; pb.Next(); i++ {
+					slot := i % len(flying)
+					if err := bound.Release(flying[slot]); err != nil {
+						b.Error(err)
+						return
+					}
+					flying[slot] = bound.Acquire(keys[i%len(keys)])
+				}
+			})
 		})
 	}
 }

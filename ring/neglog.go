@@ -9,7 +9,8 @@ const fraction = 58
 const ln2 = 0x2c5c85fdf473de7
 
 // negLog returns -ln((u+1)/2^64) in fixed point with 58 fractional bits; the
-// largest value, for 0, is 64·ln 2 = 44.4. The error is below 2^-56.
+// largest value, for 0, is 64·ln 2 = 44.4. The error is below 2^-53, and far smaller
+// for the winners of a contest.
 //
 // It is computed in integers because the logarithm of package math differs
 // between architectures in the last bit, and so would placement. With

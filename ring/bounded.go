@@ -1,0 +1,158 @@
+package ring
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+)
+
+// LoadBound is the bound of a [Bounded]: of total things in flight, a member with
+// weight w of the total weight W may hold
+//
+//	max(ceil(Factor·total·w/W), floor(total·w/W + Gap))
+//
+// where total counts the one being placed. The first term is that of Mirrokni,
+// Thorup and Zadimoghaddam ("Consistent hashing with bounded loads",
+// arXiv:1608.01350), rounded up so that with fewer things than members each may
+// still take one. The second keeps the noise of small counts from driving keys
+// off their homes.
+type LoadBound struct {
+	// Factor is the allowed ratio to the mean, at least 1; 1.25 is usual. Zero
+	// means 1.25.
+	Factor float64
+	// Gap is the allowed excess over the mean. Zero gives the strict bound.
+	Gap float64
+}
+
+// Bounded places keys on the members of a ring so that none holds more than its
+// bound of what is in flight. It is safe for concurrent use, and the bound holds
+// then too: a place is reserved with a compare-and-swap against a limit that
+// counts everybody who is being placed. It must not be copied.
+//
+// It belongs to one ring. After a change of membership make a new one and let
+// what is in flight be released to the old.
+type Bounded struct {
+	ring   *Ring
+	load   LoadBound
+	weight float64 // of all members
+	equal  bool    // all weights of placed members are the same
+	total  atomic.Int64
+	counts []atomic.Int64
+}
+
+// Bound returns an empty Bounded over the ring. A Factor below 1, a negative Gap
+// and numbers that are none are errors that wrap [ErrInvalid].
+func (r *Ring) Bound(l LoadBound) (*Bounded, error) {
+	if l.Factor == 0 {
+		l.Factor = 1.25
+	}
+	if !(l.Factor >= 1) || math.IsInf(l.Factor, 0) {
+		return nil, fmt.Errorf("ring: %w: Factor %v is not a number of at least 1", ErrInvalid, l.Factor)
+	}
+	if !(l.Gap >= 0) || math.IsInf(l.Gap, 0) {
+		return nil, fmt.Errorf("ring: %w: Gap %v is not a number of at least 0", ErrInvalid, l.Gap)
+	}
+	b := &Bounded{ring: r, load: l, equal: true, counts: make([]atomic.Int64, r.Len())}
+	for i := range r.scorers {
+		b.weight += float64(r.scorers[i].weight)
+		b.equal = b.equal && r.scorers[i].weight == r.scorers[0].weight
+	}
+	return b, nil
+}
+
+// limit returns the most that a member of the given weight may hold when total
+// are in flight. The division comes last, so that a whole result is exact.
+func (b *Bounded) limit(total int64, weight int) int64 {
+	mean := float64(float64(total)*float64(weight)) / b.weight
+	strict := math.Ceil(float64(b.load.Factor*float64(total)*float64(weight)) / b.weight)
+	return max(1, int64(strict), int64(mean+b.load.Gap))
+}
+
+// Acquire reserves a place for the key at the first member of its order that is
+// below its bound, and returns the member's position, or -1 if no member has
+// weight. The place must be given back with Release.
+func (b *Bounded) Acquire(key uint64) int {
+	r := b.ring
+	if len(r.scorers) == 0 {
+		return -1
+	}
+	total := b.total.Add(1)
+	limit := b.limit(total, int(r.scorers[0].weight))
+	slot := r.table.slot(mix(key))
+	entry := r.ranking(slot)
+	for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+		if i := r.table.first(rest); b.reserve(i, total, limit) {
+			return i
+		}
+	}
+	for {
+		got := -1
+		if len(r.scorers) > depth {
+			r.walkOn(slot, entry, func(i int) bool {
+				if b.reserve(i, total, limit) {
+					got = i
+				}
+				return got < 0
+			})
+		}
+		if got >= 0 {
+			return got
+		}
+		// The limits add up to more than there is to place, so this is only
+		// reached when others were placed and released meanwhile.
+		total = b.total.Load()
+		limit = b.limit(total, int(r.scorers[0].weight))
+		for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+			if i := r.table.first(rest); b.reserve(i, total, limit) {
+				return i
+			}
+		}
+	}
+}
+
+// reserve takes a place at the member unless it is at its limit, which is known
+// if all weights are equal.
+func (b *Bounded) reserve(i int, total, limit int64) bool {
+	if !b.equal {
+		limit = b.limit(total, b.ring.members[i].Weight)
+	}
+	for {
+		n := b.counts[i].Load()
+		if n >= limit {
+			return false
+		}
+		if b.counts[i].CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// Release gives back a place that Acquire reserved at the member at position i.
+// One that was not reserved is an error that wraps [ErrInvalid] and changes
+// nothing.
+func (b *Bounded) Release(i int) error {
+	if i < 0 || i >= len(b.counts) {
+		return fmt.Errorf("ring: %w: no member at position %d", ErrInvalid, i)
+	}
+	for {
+		n := b.counts[i].Load()
+		if n == 0 {
+			return fmt.Errorf("ring: %w: member %q has nothing in flight", ErrInvalid, b.ring.members[i].ID)
+		}
+		if b.counts[i].CompareAndSwap(n, n-1) {
+			b.total.Add(-1)
+			return nil
+		}
+	}
+}
+
+// InFlight returns what the member at position i holds, 0 if there is none.
+func (b *Bounded) InFlight(i int) int {
+	if i < 0 || i >= len(b.counts) {
+		return 0
+	}
+	return int(b.counts[i].Load())
+}
+
+// Total returns what all members hold, with what is just being placed.
+func (b *Bounded) Total() int { return int(b.total.Load()) }
