@@ -14,16 +14,18 @@ func Example() {
 	}
 	const key = 42
 	for i := range r.Walk(key) {
-		fmt.Print(r.Member(i).ID, " ")
+		fmt.Println(r.Member(i).ID)
 	}
 	home := r.Member(r.Lookup(key)).ID
 	without, err := r.Without(home)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("\nwithout", home, "it goes to", without.Member(without.Lookup(key)).ID)
+	fmt.Println("without", home, "it goes to", without.Member(without.Lookup(key)).ID)
 	// Output:
-	// b a c
+	// b
+	// a
+	// c
 	// without b it goes to a
 }
 
