@@ -46,10 +46,7 @@ var errInterrupted = errors.New("interrupted")
 
 // runPolicy sends the load through a gateway with the policy.
 func runPolicy(ctx context.Context, o *options, p policy, l load, shown *progress) (result, error) {
-	engines, err := startFleet(o.engines, o.speed)
-	if err != nil {
-		return result{}, err
-	}
+	engines := startFleet(o.engines, o.speed)
 	defer engines.close()
 	endpoints, err := engines.endpoints()
 	if err != nil {

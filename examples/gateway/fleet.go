@@ -16,17 +16,12 @@ const kvTokens = 400_000
 // fleet is a number of embedded engines.
 type fleet []*routertest.Engine
 
-func startFleet(n int, speed float64) (fleet, error) {
-	f := make(fleet, 0, n)
-	for range n {
-		e, err := routertest.NewEngine(routertest.EngineConfig{Model: model, Speed: speed, KVCacheTokens: kvTokens})
-		if err != nil {
-			f.close()
-			return nil, err
-		}
-		f = append(f, e)
+func startFleet(n int, speed float64) fleet {
+	f := make(fleet, n)
+	for i := range f {
+		f[i] = routertest.NewEngine(routertest.EngineConfig{Model: model, Speed: speed, KVCacheTokens: kvTokens})
 	}
-	return f, nil
+	return f
 }
 
 func (f fleet) endpoints() ([]router.Endpoint, error) {

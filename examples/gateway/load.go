@@ -38,7 +38,7 @@ func newLoad(o *options) (load, error) {
 // has been opened and closed a few times, before the warm-up is over.
 const (
 	swarmWarmUp = 60 * time.Second
-	swarmCounts = 180 * time.Second
+	swarmCounts = 150 * time.Second
 )
 
 // swarmLoad is agents in a closed loop.

@@ -13,19 +13,42 @@ import (
 type policy struct {
 	name   string
 	choose balancer.Policy
-	// blind policies look at no prompt, so theirs need not be hashed. They run
-	// as they are, without the bound on requests in flight that a pool adds.
-	blind bool
+	// prompts says that the policy looks at prompts, so that they are hashed.
+	prompts bool
+	// bounded says that the pool bounds requests in flight on top of it. Others
+	// run bare, as they are to be compared with.
+	bounded bool
 }
 
 func allPolicies() []policy {
 	return []policy{
-		{"round_robin", balancer.RoundRobin{}, true},
-		{"least_load", balancer.LeastLoad{}, true},
-		{"power_of_two", balancer.PowerOfTwo{}, true},
-		{"bounded_load", balancer.BoundedLoad{}, false},
-		{"affinity", balancer.Affinity{}, false},
+		{"round_robin", balancer.RoundRobin{}, false, false},
+		{"least_load", balancer.LeastLoad{}, false, false},
+		{"power_of_two", balancer.PowerOfTwo{}, false, false},
+		{"prefix_hash", prefixHash{}, true, false},
+		{"bounded_load", balancer.BoundedLoad{}, true, false},
+		{"affinity", balancer.Affinity{}, true, true},
 	}
+}
+
+// prefixHash is what people try first: the beginning of the prompt is hashed to
+// an endpoint, and only one with 120 requests is passed over for the next. The
+// beginning is the system prompt, or the first block where there is none.
+type prefixHash struct{}
+
+const prefixHashLimit = 120
+
+// Choose takes the first endpoint in home order below the limit.
+func (prefixHash) Choose(p *balancer.PickInfo) (balancer.Choice, error) {
+	if !p.Keyed {
+		return balancer.LeastLoad{}.Choose(p)
+	}
+	for i := range p.Candidates {
+		if p.Candidates[i].Load.InFlight < prefixHashLimit {
+			return balancer.Choice{Index: i}, nil
+		}
+	}
+	return balancer.LeastLoad{}.Choose(p)
 }
 
 func policyNames() []string {
@@ -48,7 +71,7 @@ func findPolicy(name string) (policy, error) {
 // config completes the configuration of a pool for the policy.
 func (p policy) config(c router.Config) router.Config {
 	c.Policy = p.choose
-	if p.blind {
+	if !p.bounded {
 		c.Bound.Factor = -1
 	}
 	return c
@@ -56,7 +79,7 @@ func (p policy) config(c router.Config) router.Config {
 
 // hasher returns what makes the signatures, nil if nobody would look at them.
 func (p policy) hasher() *tokenprefix.Hasher {
-	if p.blind {
+	if !p.prompts {
 		return nil
 	}
 	return new(tokenprefix.Hasher)

@@ -5,63 +5,78 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/warmroute/warmroute/examples/reverseproxy"
+	"github.com/warmroute/warmroute/examples/reverseproxy/debugpage"
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/loadstats/scrape"
 	"github.com/warmroute/warmroute/router"
 )
-
-// dialTimeout is how long an endpoint may take to accept a connection when the
-// gateway starts.
-const dialTimeout = 3 * time.Second
 
 // serve runs the gateway until ctx is done, then waits for the streams that are
 // still open.
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	endpoints := o.endpoints
-	kv := 0 // learned
 	if len(endpoints) == 0 {
-		engines, err := startFleet(o.engines, o.speed)
-		if err != nil {
-			return err
-		}
+		engines := startFleet(o.engines, o.speed)
 		defer engines.close()
+		var err error
 		if endpoints, err = engines.endpoints(); err != nil {
 			return err
 		}
-		kv = kvTokens
 	} else if err := reach(ctx, endpoints); err != nil {
 		return err
 	}
-	config := o.policy.config(router.Config{Endpoints: endpoints, KVCacheTokens: kv, Seed: o.seed})
-	if o.verbose {
-		log := slog.New(slog.NewTextHandler(stderr, nil))
-		config.Hooks.Decided = func(d *router.Decision) { log.Info("decided", "decision", d) }
-		config.Hooks.Released = func(d *router.Decision, out router.Outcome) {
-			log.Info("released", "endpoint", d.Endpoint.ID, "status", out.StatusCode, "abandoned", out.Abandoned,
-				"prompt_tokens", out.PromptTokens, "cached_tokens", out.CachedTokens, "error", out.Err)
-		}
-	}
-	pool, err := router.New(config)
+	reports := new(loadstats.Table)
+	page := new(debugpage.Page)
+	pool, err := router.New(o.policy.config(router.Config{
+		Endpoints: endpoints, Reports: reports, Seed: o.seed, Hooks: hooks(page, o, stderr),
+	}))
 	if err != nil {
 		return err
 	}
-	transport := reverseproxy.NewTransport()
-	defer transport.CloseIdleConnections()
+	page.Pool = pool
 	listener, err := net.Listen("tcp", o.addr)
 	if err != nil {
 		return fmt.Errorf("-addr %s: %w", o.addr, err)
 	}
+
+	// What the engines say of themselves: other gateways' requests, and the size
+	// of the KV cache.
+	poller := loadstats.Poller{
+		Reporter: new(scrape.Scraper), Table: reports,
+		Endpoints: func() []string { return endpointIDs(pool) },
+	}
+	polling, stopPolling := context.WithCancel(context.WithoutCancel(ctx))
+	var background sync.WaitGroup
+	background.Go(func() { poller.Run(polling) })
+	defer background.Wait()
+	defer stopPolling()
+
+	transport := reverseproxy.NewTransport()
+	defer transport.CloseIdleConnections()
 	server := &http.Server{
-		Handler:           &reverseproxy.Handler{Router: pool, Hasher: o.policy.hasher(), Transport: transport, Responses: new(reverseproxy.ResponseTable)},
+		Handler: withDebug(page, &reverseproxy.Handler{
+			Router: pool, Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
+			Transport: transport, Responses: new(reverseproxy.ResponseTable),
+		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	welcome(stdout, listener.Addr(), o, endpoints)
 	return serveUntil(ctx, server, listener, stderr)
+}
+
+func endpointIDs(p *router.Pool) []string {
+	var ids []string
+	for _, s := range p.Stats() {
+		ids = append(ids, s.Endpoint.ID)
+	}
+	return ids
 }
 
 // serveUntil serves until ctx is done and every request has been answered.
@@ -81,6 +96,10 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 	return err
 }
 
+// dialTimeout is how long an endpoint may take to accept a connection when the
+// gateway starts.
+const dialTimeout = 3 * time.Second
+
 // reach makes sure that there is somebody at every endpoint.
 func reach(ctx context.Context, endpoints []router.Endpoint) error {
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -98,10 +117,7 @@ func hostPort(u *url.URL) string {
 	if u.Port() != "" {
 		return u.Host
 	}
-	if u.Scheme == "https" {
-		return net.JoinHostPort(u.Hostname(), "443")
-	}
-	return net.JoinHostPort(u.Hostname(), "80")
+	return net.JoinHostPort(u.Hostname(), u.Scheme) // http and https are names of ports
 }
 
 func welcome(w io.Writer, addr net.Addr, o *options, endpoints []router.Endpoint) {
@@ -113,6 +129,8 @@ func welcome(w io.Writer, addr net.Addr, o *options, endpoints []router.Endpoint
 	if len(o.endpoints) > 0 {
 		name = "YOUR-MODEL"
 	}
-	fmt.Fprintf(w, "Try:\n  curl -N http://%s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
-		"    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"max_tokens\":20,\"stream\":true}'\n", addr, name)
+	fmt.Fprintf(w, "Decisions are shown at http://%s/debug/router. Try:\n"+
+		"  curl -N http://%s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
+		"    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello!\"}],\"max_tokens\":20,\"stream\":true}'\n",
+		addr, addr, name)
 }
