@@ -35,10 +35,8 @@ func (x *exchange) answered(res *http.Response) error {
 	x.scratch.usage.reset()
 	b := &answerBody{body: res.Body, res: res, x: x}
 	b.plain = res.Header.Get("Content-Encoding") == ""
-	b.first.events = isEventStream(res.Header)
-	// An answer in one piece comes after its last token. The time until then
-	// would be taken for the time of a prefill.
-	b.streams = res.StatusCode == http.StatusOK && (b.first.events || x.streams && res.ContentLength < 0)
+	b.first.events = b.plain && isType(res.Header, "text/event-stream")
+	b.waiting = res.StatusCode == http.StatusOK && x.isStream(res)
 	if h.Responses != nil && b.plain && res.StatusCode < 300 && x.client.Method == http.MethodPost {
 		b.ids = newIDFinder(x.client.URL.Path)
 	}
@@ -46,8 +44,16 @@ func (x *exchange) answered(res *http.Response) error {
 	return nil
 }
 
-func isEventStream(h http.Header) bool {
-	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+// isStream says whether an answer is sent as it is generated. One in one piece
+// comes after its last token, and the time until then must not be taken for the
+// time of a prefill.
+func (x *exchange) isStream(res *http.Response) bool {
+	return isType(res.Header, "text/event-stream") || isType(res.Header, "application/x-ndjson") ||
+		x.streams && res.ContentLength < 0
+}
+
+func isType(h http.Header, mediaType string) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), mediaType)
 }
 
 // answerBody is the body of an answer on its way to the client. It looks at the
@@ -57,7 +63,7 @@ type answerBody struct {
 	res  *http.Response
 	x    *exchange
 
-	streams bool // the first token is worth a note
+	waiting bool // for the first token
 	plain   bool // not compressed
 	ended   bool
 	first   firstToken
@@ -82,8 +88,8 @@ func (b *answerBody) Read(p []byte) (int, error) {
 // look draws what there is to learn from a piece of the answer.
 func (b *answerBody) look(piece []byte) {
 	x := b.x
-	if b.streams && b.first.in(piece) {
-		b.streams = false
+	if b.waiting && b.first.in(piece) {
+		b.waiting = false
 		if x.decision != nil {
 			x.decision.FirstTokenAt(x.handler.now())
 		}

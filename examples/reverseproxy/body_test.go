@@ -349,3 +349,44 @@ func TestHandler_RefineByAdapter(t *testing.T) {
 		t.Errorf("status = %d for an adapter nobody has, want 503", a.StatusCode)
 	}
 }
+
+// C78: other codings are decoded by whoever knows them. One that nobody knows, or
+// that fails, is forwarded all the same.
+func TestC78_Decoders(t *testing.T) {
+	rec := newRecorder()
+	plain := input(t, "chat_basic.json")
+	g := start(t, []string{engine(t, rec.ServeHTTP)}, func(_ *router.Config, h *reverseproxy.Handler) {
+		h.Decoders = map[string]reverseproxy.Decoder{
+			"rot":    func(dst, _ []byte, _ int) ([]byte, error) { return append(dst, plain...), nil },
+			"broken": func(dst, _ []byte, _ int) ([]byte, error) { return append(dst, plain...), reverseproxy.ErrTooLarge },
+		}
+	})
+	for _, c := range []struct {
+		coding string
+		keyed  bool
+	}{{"rot", true}, {"ROT", true}, {"broken", false}, {"gzip", false}, {"br", false}, {"", false}} {
+		if a := g.post("something else", "Content-Encoding: "+c.coding); a.StatusCode != 200 {
+			t.Errorf("%q: status = %d, want 200", c.coding, a.StatusCode)
+		}
+		sameBytes(t, "engine's body", <-rec.bodies, []byte("something else"))
+		if d := g.decision(); d.Home != "" != c.keyed {
+			t.Errorf("%q: %v, want by prefix = %v", c.coding, d, c.keyed)
+		}
+	}
+}
+
+// Damaged gzip is no reason to refuse a request.
+func TestC78_DamagedGzip(t *testing.T) {
+	rec := newRecorder()
+	whole := input(t, "chat_basic.json.gz")
+	g := start(t, []string{engine(t, rec.ServeHTTP)})
+	for _, b := range [][]byte{whole[:len(whole)/2], []byte("no gzip"), whole[:len(whole)-4]} {
+		if a := g.post(string(b), "Content-Encoding: gzip"); a.StatusCode != 200 {
+			t.Errorf("status = %d, want 200", a.StatusCode)
+		}
+		sameBytes(t, "engine's body", <-rec.bodies, b)
+		if d := g.decision(); d.Home != "" {
+			t.Errorf("decision = %v, want none by prefix", d)
+		}
+	}
+}

@@ -33,7 +33,7 @@ type exchange struct {
 	asked   router.Request
 	tenant  string
 	holder  string // ID of the endpoint that holds what the request continues
-	streams bool   // the answer is streamed, as far as the request tells
+	streams bool   // the request asks for a stream
 
 	base     url.URL // the client's, cleaned, without target
 	attempt  int
@@ -183,6 +183,8 @@ func (x *exchange) again(res *http.Response, err error) bool {
 		return false // it may have been computed
 	case err == nil && !(x.handler.RetryBusy && isBusy(res.StatusCode)):
 		return false
+	case err == nil && x.body.rest != nil:
+		return false // of which the first attempt may still be reading
 	}
 	failed, outcome := x.decision, x.outcome
 	if err == nil {

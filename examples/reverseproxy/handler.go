@@ -56,6 +56,11 @@ type Handler struct {
 	// means 1 MiB. A longer body is forwarded all the same and routed by load.
 	// To refuse long bodies wrap the handler in http.MaxBytesHandler.
 	MaxPeek int
+	// Decoders decode bodies for their signatures, by content coding in lower
+	// case. Nil means that only gzip is known, as it is in the standard library;
+	// the module in the directory zstdbody has one for zstd. Bodies in other
+	// codings are routed by load.
+	Decoders map[string]Decoder
 	// Responses remembers which endpoint holds which response, for requests that
 	// name one (previous_response_id). Nil means that nobody remembers.
 	Responses *ResponseTable

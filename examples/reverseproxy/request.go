@@ -25,7 +25,7 @@ func (x *exchange) ask() {
 			x.asked.Prefix = &x.scratch.signature
 			x.asked.MaxOutputTokens = meta.MaxOutputTokens
 		}
-		x.streams = err != nil || meta.Stream
+		x.streams = meta.Stream
 	}
 	if h.Responses != nil {
 		x.tenant = scope.Tenant
@@ -36,18 +36,28 @@ func (x *exchange) ask() {
 	}
 }
 
-// text returns the whole body in plain, or nil if there is no such thing.
+// text returns the whole body in plain, or nil if there is no such thing. The
+// endpoint gets it as it came.
 func (x *exchange) text() []byte {
+	h := x.handler
 	body := x.body.whole()
-	switch coding := x.client.Header.Get("Content-Encoding"); {
-	case x.handler.Hasher == nil, len(body) == 0:
+	if h.Hasher == nil || len(body) == 0 {
 		return nil
-	case coding == "" || coding == "identity":
-		return body
-	default:
-		x.scratch.decoded = decode(x.scratch.decoded[:0], coding, body, x.handler.shared.maxPeek)
-		return x.scratch.decoded
 	}
+	coding := x.client.Header.Get("Content-Encoding")
+	if coding == "" || coding == "identity" {
+		return body
+	}
+	decode := h.decoder(coding)
+	if decode == nil {
+		return nil
+	}
+	plain, err := decode(x.scratch.decoded[:0], body, h.shared.maxPeek)
+	if err != nil {
+		return nil
+	}
+	x.scratch.decoded = plain
+	return plain
 }
 
 // maxCacheKey is the longest prompt_cache_key that OpenAI's API accepts.

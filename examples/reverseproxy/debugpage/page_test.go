@@ -225,3 +225,20 @@ func TestPage_Browser(t *testing.T) {
 		}
 	}
 }
+
+func TestPage_Metrics(t *testing.T) {
+	page := newPage(t, `a"\`+"\n", "b")
+	d, err := page.Pool.Pick(router.Request{At: epoch, Eligible: func(e *router.Endpoint) bool { return e.ID == "b" }})
+	must(t, err)
+	defer d.Release(router.Outcome{})
+	w := httptest.NewRecorder()
+	page.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		"# TYPE router_in_flight gauge\n", `router_in_flight{endpoint="b"} 1` + "\n", `router_in_flight{endpoint="a\"\\\n"} 0` + "\n",
+		`router_picks_total{endpoint="b"} 1` + "\n", `router_cache_capacity_tokens{endpoint="b"} 99840` + "\n",
+	} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("metrics lack %q:\n%s", want, w.Body)
+		}
+	}
+}
