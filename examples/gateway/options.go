@@ -39,7 +39,7 @@ const (
 // much faster as two cores allow without a trace of it in the results.
 const (
 	swarmSpeed = 8
-	traceSpeed = 20
+	traceSpeed = 16
 )
 
 // parseOptions reads the flags. Errors name the flag and its value; the usage is
@@ -54,7 +54,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&endpoints, "endpoints", "", "comma-separated `URLs` of real engines, in place of embedded ones")
 	f.StringVar(&name, "policy", "affinity", "routing `policy`: "+strings.Join(policyNames(), ", "))
 	f.BoolVar(&o.verbose, "v", false, "log every decision")
-	f.Float64Var(&o.speed, "speed", 0, "how many times faster than real the embedded engines run (default 1; with -demo 8, with -trace 20)")
+	f.Float64Var(&o.speed, "speed", 0, "how many times faster than real the embedded engines run (default 1; with -demo 8, with -trace 16)")
 	f.BoolVar(&o.demo, "demo", false, "compare policies under load and exit")
 	f.StringVar(&names, "policies", "round_robin,least_load,affinity", "policies that -demo compares")
 	f.BoolVar(&o.json, "json", false, "-demo prints one JSON object per policy and nothing else")
