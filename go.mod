@@ -6,5 +6,6 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/dgryski/go-jump v0.0.0-20170409065014-e1f439676b57
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/sync v0.25.0
 )
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

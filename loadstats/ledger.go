@@ -1,6 +1,7 @@
 package loadstats
 
 import (
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -195,4 +196,14 @@ func (l *Ledger) sentAt(report *Report) int64 {
 			return next.sent
 		}
 	}
+}
+
+// CheckInvariants returns what is wrong with the books of a ledger that nobody is
+// using, or nil. It is for tests.
+func (l *Ledger) CheckInvariants() error {
+	flying, pending, tokens := l.inFlight.Load(), l.pending.Load(), l.pendingTokens.Load()
+	if pending < 0 || flying < pending || tokens < 0 || pending == 0 && tokens != 0 {
+		return fmt.Errorf("loadstats: %d in flight, %d of them prefilling %d tokens", flying, pending, tokens)
+	}
+	return nil
 }

@@ -2,7 +2,8 @@ package prefixindex
 
 import "fmt"
 
-// CheckInvariants returns what is wrong with the index, or nil.
+// CheckInvariants returns what is wrong with the index, or nil. It is for tests,
+// of this package and of the router.
 func (x *Index) CheckInvariants() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

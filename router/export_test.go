@@ -1,0 +1,72 @@
+package router
+
+import "fmt"
+
+// CheckInvariants compares the pool's books with each other and with the number
+// of live decisions of each endpoint, this pool's and announced ones, that the
+// caller knows of.
+func (p *Pool) CheckInvariants(live map[string]int) error {
+	if err := p.index.CheckInvariants(); err != nil {
+		return err
+	}
+	counted := map[string]int{}
+	seen := map[*member]bool{}
+	add := func(m *member) error {
+		if seen[m] {
+			return nil
+		}
+		seen[m] = true
+		if err := m.ledger.CheckInvariants(); err != nil {
+			return fmt.Errorf("%s: %w", m.id, err)
+		}
+		counted[m.id] += m.ledger.InFlight()
+		return nil
+	}
+	for _, e := range p.members.Load().members {
+		if e.left.Load() {
+			return fmt.Errorf("member %s has left", e.id)
+		}
+		if err := add(e.member); err != nil {
+			return err
+		}
+	}
+	for _, e := range p.leaving {
+		if !e.left.Load() || e.ledger.InFlight() == 0 {
+			return fmt.Errorf("leaving %s: left = %v, %d in flight", e.id, e.left.Load(), e.ledger.InFlight())
+		}
+		if err := add(e.member); err != nil {
+			return err
+		}
+	}
+	for id, n := range live {
+		if counted[id] != n {
+			return fmt.Errorf("%s has %d in flight, %d decisions live", id, counted[id], n)
+		}
+		delete(counted, id)
+	}
+	for id, n := range counted {
+		if n != 0 {
+			return fmt.Errorf("%s has %d in flight, no decision lives", id, n)
+		}
+	}
+	return nil
+}
+
+// Duplicates returns the number of prompts that are known to be computed.
+func (p *Pool) Duplicates() int {
+	p.duplicates.mu.Lock()
+	defer p.duplicates.mu.Unlock()
+	return len(p.duplicates.first)
+}
+
+// Remotes returns the number of requests of other pools that are tracked.
+func (p *Pool) Remotes() int {
+	p.remote.mu.Lock()
+	defer p.remote.mu.Unlock()
+	return len(p.remote.leases)
+}
+
+// LearnedCapacity returns what the pool takes for an endpoint's KV cache.
+func (p *Pool) LearnedCapacity(id string) int {
+	return int(p.members.Load().find(id).capacity.tokens.Load())
+}

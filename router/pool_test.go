@@ -1,0 +1,510 @@
+package router_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/router"
+	"github.com/warmroute/warmroute/tokenprefix"
+)
+
+var start = time.Unix(1_000_000, 0)
+
+// fleet returns n endpoints of weight 1 named e0, e1, ...
+func fleet(n int) []router.Endpoint {
+	endpoints := make([]router.Endpoint, n)
+	for i := range endpoints {
+		endpoints[i] = router.Endpoint{ID: fmt.Sprint("e", i), Weight: 1}
+	}
+	return endpoints
+}
+
+func newPool(t testing.TB, c router.Config) *router.Pool {
+	t.Helper()
+	p, err := router.New(c)
+	require.NoError(t, err)
+	return p
+}
+
+func pick(t testing.TB, p router.Router, r router.Request) *router.Decision {
+	t.Helper()
+	if r.At.IsZero() {
+		r.At = start
+	}
+	d, err := p.Pick(r)
+	require.NoError(t, err)
+	return d
+}
+
+// prompt returns a prompt of so many blocks that shares its first ones with
+// those of the same seed.
+func prompt(seed uint64, blocks int) *tokenprefix.Signature {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	s := &tokenprefix.Signature{BlockTokens: 256, Tokens: blocks * 256, Tail: seed<<32 | uint64(blocks)}
+	for range blocks {
+		s.Blocks = append(s.Blocks, rng.Uint64())
+	}
+	return s
+}
+
+func inFlight(p *router.Pool) map[string]int {
+	n := map[string]int{}
+	for _, s := range p.StatsAt(start) {
+		n[s.Endpoint.ID] += s.Load.InFlight
+	}
+	return n
+}
+
+func TestPool_LaterTurnsFollowTheFirst(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(8)})
+	for conversation := range uint64(20) {
+		at := start
+		home := ""
+		for blocks := 20; blocks < 60; blocks += 10 {
+			d := pick(t, p, router.Request{Prefix: prompt(conversation, blocks), At: at})
+			if home == "" {
+				home = d.Endpoint.ID
+			} else if d.Endpoint.ID != home || d.Reason != balancer.Warm || d.CachedTokens != (blocks-10)*256 {
+				t.Errorf("turn of %d blocks: %v, want warm on %s", blocks, d, home)
+			}
+			d.FirstTokenAt(at)
+			d.ReleaseAt(at, router.Outcome{})
+			at = at.Add(time.Second)
+		}
+	}
+}
+
+func TestPool_ColdPromptsHaveTheSameHomeEverywhere(t *testing.T) {
+	for seed := range uint64(50) {
+		a := pick(t, newPool(t, router.Config{Endpoints: fleet(5), Seed: 1}), router.Request{Prefix: prompt(seed, 30)})
+		b := pick(t, newPool(t, router.Config{Endpoints: fleet(5), Seed: 2}), router.Request{Prefix: prompt(seed, 30)})
+		if a.Endpoint.ID != b.Endpoint.ID || a.Reason != balancer.Cold || a.Home != a.Endpoint.ID || a.HomeRank != 0 {
+			t.Errorf("prompt %d: %v and %v, want the same home", seed, a, b)
+		}
+	}
+}
+
+func TestPool_HotPromptSpillsOver(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(4), KVCacheTokens: 400_000})
+	first := pick(t, p, router.Request{Prefix: prompt(1, 100)})
+	first.FirstTokenAt(start)
+	used := map[string]int{}
+	for i := range uint64(200) { // branches of the same prefix, none of which ends
+		s := prompt(1, 100)
+		s.Blocks = append(s.Blocks, i<<20|1, i<<20|2)
+		s.Tokens, s.Tail = 102*256, i+5
+		used[pick(t, p, router.Request{Prefix: s}).Endpoint.ID]++
+	}
+	for id, n := range used {
+		if n > 100 {
+			t.Errorf("%s has %d of 200 requests", id, n)
+		}
+	}
+	if len(used) != 4 {
+		t.Errorf("%d endpoints used, want all 4: %v", len(used), used)
+	}
+}
+
+func TestPool_KeyWithoutPrefixIsSticky(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(8)})
+	for session := range 20 {
+		r := router.Request{Key: fmt.Sprint("session ", session)}
+		first := pick(t, p, r)
+		for range 3 {
+			if d := pick(t, p, r); d.Endpoint.ID != first.Endpoint.ID {
+				t.Errorf("%s went to %s, then %s", r.Key, first.Endpoint.ID, d.Endpoint.ID)
+			}
+		}
+	}
+}
+
+func TestPool_ErrorsAreApart(t *testing.T) {
+	p := newPool(t, router.Config{MaxInFlight: 2})
+	if _, err := p.Pick(router.Request{}); !errors.Is(err, router.ErrNoEndpoints) { // C38
+		t.Errorf("empty pool: %v, want ErrNoEndpoints", err)
+	}
+	require.NoError(t, p.SetEndpoints(fleet(1)))
+	if _, err := p.Pick(router.Request{Eligible: func(*router.Endpoint) bool { return false }}); !errors.Is(err, router.ErrNoEndpoints) {
+		t.Errorf("nobody eligible: %v, want ErrNoEndpoints", err)
+	}
+	pick(t, p, router.Request{})
+	d := pick(t, p, router.Request{})
+	_, err := p.Pick(router.Request{})
+	var full *router.SaturatedError
+	if !errors.Is(err, router.ErrSaturated) || !errors.As(err, &full) || full.RetryAfter < time.Second || errors.Is(err, router.ErrNoEndpoints) { // C46
+		t.Errorf("full pool: %v, want ErrSaturated with a hint", err)
+	}
+	d.Release(router.Outcome{})
+	pick(t, p, router.Request{})
+	if _, err := p.Pick(router.Request{Prefix: &tokenprefix.Signature{Blocks: []uint64{1}, BlockTokens: 64}}); err == nil || !strings.Contains(err.Error(), "64") {
+		t.Errorf("blocks of another size: %v, want an error that names it", err)
+	}
+}
+
+func TestPool_ConfigIsChecked(t *testing.T) {
+	for _, c := range []struct {
+		says   string
+		config router.Config
+	}{
+		{"Bound.Factor 0.5", router.Config{Bound: balancer.Bound{Factor: 0.5}}},
+		{"Bound.Gap -1", router.Config{Bound: balancer.Bound{Factor: 2, Gap: -1}}},
+		{"MaxInFlight -1", router.Config{MaxInFlight: -1}},
+		{"KVCacheTokens -5", router.Config{KVCacheTokens: -5}},
+		{"ReportMaxAge -1s", router.Config{ReportMaxAge: -time.Second}},
+		{"Breaker.Cooling -1s", router.Config{Breaker: router.Breaker{Cooling: -time.Second}}},
+		{"MaxCooling 1s is below", router.Config{Breaker: router.Breaker{Cooling: time.Minute, MaxCooling: time.Second}}},
+		{`"a" is listed twice`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1}, {ID: "a", Weight: 1}}}},
+		{"has no ID", router.Config{Endpoints: []router.Endpoint{{Weight: 1}}}},
+		{`"a": weight -1`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: -1}}}},
+		{`"a": weight 1000000000`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1_000_000_000}}}},
+		{`"a": KV cache of -1`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1, KVCacheTokens: -1}}}},
+	} {
+		if _, err := router.New(c.config); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("New = %v, want an error that says %s", err, c.says)
+		}
+	}
+	for _, bad := range []string{"10.0.0.1:8000", "ftp://x", "http://", "http://a b", ""} {
+		if _, err := router.ParseEndpoints(bad); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
+			t.Errorf("ParseEndpoints(%q) = %v, want an error that names it", bad, err)
+		}
+	}
+}
+
+func TestPool_PolicyThatErrs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		policy policyFunc
+	}{
+		{"index too large", func(p *balancer.PickInfo) (balancer.Choice, error) {
+			return balancer.Choice{Index: len(p.Candidates)}, nil
+		}},
+		{"negative index", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{Index: -1}, nil }},
+		{"error", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{}, errors.New("no") }},
+	} {
+		p := newPool(t, router.Config{Endpoints: fleet(2), Policy: c.policy})
+		if _, err := p.Pick(router.Request{}); err == nil {
+			t.Errorf("%s: no error", c.name)
+		}
+		if err := p.CheckInvariants(nil); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+type policyFunc func(*balancer.PickInfo) (balancer.Choice, error)
+
+func (f policyFunc) Choose(p *balancer.PickInfo) (balancer.Choice, error) { return f(p) }
+
+func TestPool_HooksMayCallThePool(t *testing.T) {
+	var p *router.Pool
+	var log []string
+	p = newPool(t, router.Config{Endpoints: fleet(2), Hooks: router.Hooks{
+		Decided: func(d *router.Decision) {
+			log = append(log, fmt.Sprint("decided ", p.StatsAt(start)[0].Load.InFlight+p.StatsAt(start)[1].Load.InFlight))
+		},
+		Released: func(d *router.Decision, o router.Outcome) {
+			log = append(log, fmt.Sprint("released ", o.StatusCode, inFlight(p)))
+			require.NoError(t, p.SetEndpoints(fleet(3)))
+		},
+	}})
+	d := pick(t, p, router.Request{})
+	d.ReleaseAt(start, router.Outcome{StatusCode: 200})
+	if got, want := strings.Join(log, "; "), "decided 1; released 200 map[e0:0 e1:0]"; got != want {
+		t.Errorf("hooks saw %s, want %s", got, want)
+	}
+}
+
+func TestDecision_ExplainsItself(t *testing.T) {
+	u, err := url.Parse("http://secret:token@10.0.0.1:8000")
+	require.NoError(t, err)
+	endpoints := fleet(3)
+	for i := range endpoints {
+		endpoints[i].URL = u
+	}
+	p := newPool(t, router.Config{Endpoints: endpoints, KVCacheTokens: 400_000})
+	pick(t, p, router.Request{Prefix: prompt(1, 40)})
+	d := pick(t, p, router.Request{Prefix: prompt(1, 50), At: start.Add(time.Second)})
+	// 4 blocks left of the pending prefill of 40, 10 new ones, 200 for the request
+	// in flight; elsewhere 40 blocks more at a price of 1 + 0.7·(1024/3)/1000.
+	const line = "e2: warm, 10240 of 12800 tokens cached (best 10240), 1 in flight (limit 8), home e2, rank 0, cost 3784, e0 15247, e1 15247"
+	if got := d.String(); got != line {
+		t.Errorf("String() = %s\nwant       %s", got, line)
+	}
+	b, err := json.Marshal(d)
+	require.NoError(t, err)
+	const object = `{"endpoint":"e2","reason":"warm","prompt_tokens":12800,"cached_tokens":10240,"best_cached_tokens":10240,"continues":true,"home":"e2","home_rank":0,"in_flight":1,"limit":8,"candidates":3,"cost":`
+	if !strings.HasPrefix(string(b), object) || strings.Contains(string(b), "token@") {
+		t.Errorf("JSON = %s\nwant     %s...", b, object)
+	}
+	var text strings.Builder
+	slog.New(slog.NewTextHandler(&text, nil)).Info("pick", "decision", d)
+	if got := text.String(); !strings.Contains(got, "decision.endpoint=e2 decision.reason=warm") || strings.Contains(got, "token@") {
+		t.Errorf("log = %s", got)
+	}
+}
+
+func TestPool_LearnsItsCapacity(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1)})
+	at := start
+	serve := func(s *tokenprefix.Signature, cached int64) {
+		at = at.Add(time.Second)
+		d := pick(t, p, router.Request{Prefix: s, At: at})
+		d.ReleaseAt(at, router.Outcome{StatusCode: 200, CachedTokens: loadstats.Known(cached)})
+	}
+	before := p.LearnedCapacity("e0")
+	for i := range uint64(8) {
+		serve(prompt(i, 100), 0)
+	}
+	// The oldest is gone although the shadow has it: the engine holds less than
+	// what was used since.
+	serve(prompt(0, 100), 0)
+	after := p.LearnedCapacity("e0")
+	if want := before - (before-8*100*256)/2; after > want {
+		t.Errorf("capacity after a miss = %d, was %d, want at most %d", after, before, want)
+	}
+	require.NoError(t, p.SetEndpoints([]router.Endpoint{{ID: "e0", Weight: 1, KVCacheTokens: 123_456}}))
+	if got := p.LearnedCapacity("e0"); got != 123_456 {
+		t.Errorf("configured capacity = %d", got)
+	}
+}
+
+func TestPool_ReportedCapacityCounts(t *testing.T) {
+	var table loadstats.Table
+	p := newPool(t, router.Config{Endpoints: fleet(1), Reports: &table})
+	table.Report("e0", loadstats.Report{At: start, KVCacheTokens: loadstats.Known(51_200)})
+	pick(t, p, router.Request{})
+	if got := p.StatsAt(start)[0].Load.CapacityTokens; got != 51_200 {
+		t.Errorf("capacity = %d, want the reported 51,200", got)
+	}
+}
+
+func TestPool_RestartedEngineLosesItsCredit(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 400_000})
+	at := start
+	serve := func(seed uint64, cached int64) int {
+		at = at.Add(time.Second)
+		d := pick(t, p, router.Request{Prefix: prompt(seed, 50), At: at})
+		d.ReleaseAt(at, router.Outcome{StatusCode: 200, CachedTokens: loadstats.Known(cached)})
+		return d.CachedTokens
+	}
+	for i := range uint64(10) {
+		serve(i, 0)
+	}
+	for i := range uint64(3) { // the oldest first, so that each says nothing about the next
+		if got := serve(i, 0); got == 0 {
+			t.Fatalf("prompt %d: predicted nothing", i)
+		}
+	}
+	if got := serve(9, 0); got != 0 {
+		t.Errorf("after three answers that found nothing %d tokens are predicted, want none", got)
+	}
+}
+
+func TestPool_DuplicateFollowsTheFirst(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(4)})
+	first := pick(t, p, router.Request{Prefix: prompt(1, 100)})
+	again := pick(t, p, router.Request{Prefix: prompt(1, 100), At: start.Add(5 * time.Second)})
+	if again.Reason != balancer.Duplicate || again.Endpoint.ID != first.Endpoint.ID {
+		t.Errorf("duplicate: %v, want it on %s", again, first.Endpoint.ID)
+	}
+	first.ReleaseAt(start, router.Outcome{Abandoned: true})
+	again.ReleaseAt(start, router.Outcome{})
+	if n := p.Duplicates(); n != 0 {
+		t.Errorf("%d prompts count as being computed at the end", n)
+	}
+}
+
+func TestPool_SlowStart(t *testing.T) { // C32
+	p := newPool(t, router.Config{Endpoints: fleet(2), Policy: balancer.LeastLoad{}})
+	for range 40 {
+		pick(t, p, router.Request{})
+	}
+	require.NoError(t, p.SetEndpointsAt(start, fleet(3)))
+	share := func(at time.Time) int {
+		n := 0
+		for range 20 {
+			if pick(t, p, router.Request{At: at}).Endpoint.ID == "e2" {
+				n++
+			}
+		}
+		return n
+	}
+	early, late := share(start), share(start.Add(time.Minute))
+	if early < 1 || early > 8 || late < 10 {
+		t.Errorf("of 20 requests the newcomer got %d at first and %d after a minute, want a few and most", early, late)
+	}
+}
+
+func TestPool_DrainAndWait(t *testing.T) { // C108
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, router.Config{Endpoints: fleet(2), Policy: balancer.RoundRobin{}})
+		var on []*router.Decision
+		for range 6 {
+			if d := pick(t, p, router.Request{}); d.Endpoint.ID == "e1" {
+				on = append(on, d)
+			}
+		}
+		require.Len(t, on, 3)
+		require.NoError(t, p.SetEndpoints([]router.Endpoint{{ID: "e0", Weight: 1}, {ID: "e1"}}))
+		require.NoError(t, p.SetEndpoints(fleet(1))) // then it leaves
+		for range 5 {
+			if d := pick(t, p, router.Request{}); d.Endpoint.ID != "e0" {
+				t.Errorf("picked %s, which is draining", d.Endpoint.ID)
+			}
+		}
+		if got := inFlight(p)["e1"]; got != 3 {
+			t.Errorf("%d in flight on the leaving endpoint, want 3", got)
+		}
+		expired, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.WaitIdle(expired, "e1"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitIdle with streams open = %v", err)
+		}
+		done := make(chan error)
+		go func() { done <- p.WaitIdle(t.Context(), "e1") }()
+		for _, d := range on {
+			synctest.Wait()
+			select {
+			case err := <-done:
+				t.Fatalf("WaitIdle returned %v before the last release", err)
+			default:
+			}
+			d.Release(router.Outcome{})
+		}
+		if err := <-done; err != nil {
+			t.Errorf("WaitIdle = %v", err)
+		}
+		if _, ok := inFlight(p)["e1"]; ok {
+			t.Error("an idle endpoint that left is still visible")
+		}
+	})
+}
+
+func TestBus_PoolsShareWhatTheyKnow(t *testing.T) {
+	var bus router.Bus
+	pools := make([]*router.Pool, 3)
+	for i := range pools {
+		pools[i] = newPool(t, router.Config{Endpoints: fleet(8), Origin: uint64(i + 1), Hooks: router.Hooks{Announce: bus.Announce}})
+		bus.Join(pools[i])
+	}
+	first := pick(t, pools[0], router.Request{Prefix: prompt(1, 40)})
+	for i, p := range pools {
+		if got := inFlight(p)[first.Endpoint.ID]; got != 1 {
+			t.Errorf("pool %d sees %d in flight, want 1", i, got)
+		}
+	}
+	first.FirstTokenAt(start)
+	if d := pick(t, pools[2], router.Request{Prefix: prompt(1, 50)}); d.Reason != balancer.Warm || d.Endpoint.ID != first.Endpoint.ID {
+		t.Errorf("the next turn in another gateway: %v, want it warm on %s", d, first.Endpoint.ID)
+	} else {
+		d.ReleaseAt(start, router.Outcome{})
+	}
+	first.ReleaseAt(start, router.Outcome{})
+	for i, p := range pools {
+		if err := p.CheckInvariants(nil); err != nil {
+			t.Errorf("pool %d: %v", i, err)
+		}
+	}
+}
+
+func TestShadow_TheCandidateFollowsTheRealRequests(t *testing.T) {
+	candidate := newPool(t, router.Config{Endpoints: fleet(4), Policy: balancer.RoundRobin{}})
+	differ := 0
+	s := &router.Shadow{
+		Router:    newPool(t, router.Config{Endpoints: fleet(4)}),
+		Candidate: candidate,
+		Compare: func(d, c *router.Decision) {
+			if d.Endpoint.ID != c.Endpoint.ID {
+				differ++
+			}
+		},
+	}
+	for range 8 {
+		d := pick(t, s, router.Request{Prefix: prompt(1, 40)})
+		d.FirstTokenAt(start)
+		d.ReleaseAt(start, router.Outcome{})
+	}
+	if differ != 6 { // round robin meets the one warm endpoint twice
+		t.Errorf("%d decisions differ, want 6", differ)
+	}
+	if err := candidate.CheckInvariants(nil); err != nil {
+		t.Error(err)
+	}
+	require.NoError(t, candidate.SetEndpoints(nil))
+	s.Compare = func(d, c *router.Decision) {
+		if c != nil {
+			t.Errorf("an empty candidate decided %v", c)
+		}
+	}
+	pick(t, s, router.Request{}).Release(router.Outcome{})
+}
+
+func TestPrefillDecode_BothOrNone(t *testing.T) {
+	prefill, decode := newPool(t, router.Config{Endpoints: fleet(3)}), newPool(t, router.Config{})
+	r := &router.PrefillDecode{Prefill: prefill, Decode: decode}
+	if _, err := r.Pick(router.Request{Prefix: prompt(1, 10)}); !errors.Is(err, router.ErrNoEndpoints) {
+		t.Errorf("no decode endpoint: %v, want ErrNoEndpoints", err)
+	}
+	if err := prefill.CheckInvariants(nil); err != nil {
+		t.Errorf("after a failed pick: %v", err)
+	}
+	require.NoError(t, decode.SetEndpoints([]router.Endpoint{{ID: "d", Weight: 1}}))
+	pair, err := r.Pick(router.Request{Prefix: prompt(1, 10), At: start})
+	require.NoError(t, err)
+	if a, b := inFlight(prefill)[pair.Prefill.Endpoint.ID], inFlight(decode)["d"]; a != 1 || b != 1 {
+		t.Errorf("in flight: prefill %d, decode %d, want 1 and 1", a, b)
+	}
+	pair.FirstTokenAt(start)
+	if a, b := inFlight(prefill)[pair.Prefill.Endpoint.ID], inFlight(decode)["d"]; a != 0 || b != 1 {
+		t.Errorf("in flight after the first token: prefill %d, decode %d, want 0 and 1", a, b)
+	}
+	pair.ReleaseAt(start, router.Outcome{})
+	pair.ReleaseAt(start, router.Outcome{})
+	if err := errors.Join(prefill.CheckInvariants(nil), decode.CheckInvariants(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPick_AllocatesTheDecisionOnly(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(64), KVCacheTokens: 400_000})
+	s := prompt(1, 118)
+	if n := testing.AllocsPerRun(1000, func() {
+		d, err := p.Pick(router.Request{Prefix: s, At: start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.FirstTokenAt(start)
+		d.ReleaseAt(start, router.Outcome{})
+	}); n > 2 {
+		t.Errorf("a cycle allocates %v times, want at most 2", n)
+	}
+}
+
+// The decision is taken and reserved in one step: a burst spreads.
+func TestC21_BurstSpreads(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(8)})
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() { pick(t, p, router.Request{}) })
+	}
+	wg.Wait()
+	for id, n := range inFlight(p) {
+		if n < 6 || n > 10 {
+			t.Errorf("%s got %d of 64, want 8 ± 2", id, n)
+		}
+	}
+}
