@@ -51,7 +51,7 @@ type swarmLoad struct {
 func (l *swarmLoad) warmUp() time.Duration { return swarmWarmUp }
 
 func (l *swarmLoad) progress(now time.Duration, m *measurement) float64 {
-	if l.requests > 0 && now > swarmWarmUp {
+	if l.requests > 0 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return float64(len(m.samples)) / float64(l.requests)

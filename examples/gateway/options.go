@@ -57,7 +57,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.Float64Var(&o.speed, "speed", 0, "how many times faster than real the embedded engines run (default 1; with -demo 8, with -trace 16)")
 	f.BoolVar(&o.demo, "demo", false, "compare policies under load and exit")
 	f.StringVar(&names, "policies", "round_robin,least_load,affinity", "policies that -demo compares")
-	f.BoolVar(&o.json, "json", false, "-demo prints one JSON object per policy and nothing else")
+	f.BoolVar(&o.json, "json", false, "print the results of -demo as one JSON object per policy")
 	f.StringVar(&o.trace, "trace", "", "`file` that -demo replays instead of the swarm, in Mooncake's JSONL format, plain or gzipped")
 	f.Float64Var(&o.speedup, "speedup", 1, "how many times faster than recorded the trace arrives")
 	f.IntVar(&o.requests, "requests", 0, "number of requests that -demo sends and counts (default: as many as fit, or the whole trace)")
@@ -76,23 +76,26 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	}
 	set := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	for _, name := range []string{"policies", "json", "trace", "speedup", "requests", "streams"} {
-		if set[name] && !o.demo {
-			return nil, fmt.Errorf("-%s %s: needs -demo", name, f.Lookup(name).Value)
+	for _, c := range []struct {
+		names    []string
+		sensible bool
+		why      string
+	}{
+		{[]string{"policies", "json", "trace", "speedup", "requests", "streams"}, o.demo, "needs -demo"},
+		{[]string{"addr", "endpoints", "policy", "v"}, !o.demo, "is not for -demo"},
+		{[]string{"engines", "speed"}, endpoints == "", "is for embedded engines, not -endpoints"},
+		{[]string{"speedup"}, o.trace != "", "needs -trace"},
+		{[]string{"streams"}, o.trace == "", "is for the swarm, not -trace"},
+	} {
+		for _, name := range c.names {
+			if set[name] && !c.sensible {
+				return nil, fmt.Errorf("-%s %s: %s", name, f.Lookup(name).Value, c.why)
+			}
 		}
-	}
-	if set["speedup"] && o.trace == "" {
-		return nil, fmt.Errorf("-speedup %v: needs -trace", o.speedup)
-	}
-	if o.demo && endpoints != "" {
-		return nil, fmt.Errorf("-endpoints %s: -demo compares on embedded engines", endpoints)
 	}
 
 	var err error
 	if endpoints != "" {
-		if set["engines"] {
-			return nil, fmt.Errorf("-engines %d: -endpoints are given", o.engines)
-		}
 		if o.endpoints, err = router.ParseEndpoints(strings.Split(endpoints, ",")...); err != nil {
 			return nil, fmt.Errorf("-endpoints: %w", err)
 		}

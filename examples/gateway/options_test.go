@@ -33,6 +33,10 @@ func TestRun_BadFlags(t *testing.T) {
 		{"-endpoints http://h1:8000,ftp://x", `"ftp://x"`},
 		{"-endpoints http://h1 -engines 3", "-engines 3"},
 		{"-demo -endpoints http://h1", "-endpoints http://h1"},
+		{"-demo -policy affinity", "-policy affinity"},
+		{"-demo -addr :1", "-addr :1"},
+		{"-endpoints http://h1 -speed 3", "-speed 3"},
+		{"-demo -trace x -streams 3", "-streams 3"},
 		{"-endpoints http://127.0.0.1:1,http://127.0.0.1:1", `"http://127.0.0.1:1"`},
 	} {
 		var stdout, stderr bytes.Buffer

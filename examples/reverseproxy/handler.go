@@ -10,7 +10,19 @@
 //
 // A request goes through these files in this order: handler.go, requestbody.go
 // (peek), request.go (what the router is asked), exchange.go (attempts),
-// answer.go (what comes back). Bodies are never rewritten in either direction.
+// answer.go (what comes back).
+//
+// Bodies are never rewritten, in either direction. So what some gateways put into
+// them has to come from elsewhere:
+//
+//   - vLLM's cache_salt, which keeps tenants out of each other's cache pages, from
+//     the client or from the layer that authenticates it
+//     (tokenprefix.Hasher.CacheSalt makes the value), or there are engines for
+//     each tenant. The signature of a body with a salt depends on it.
+//   - Usage in streams, from which the router learns what was cached, from clients
+//     (stream_options.include_usage) or from the engine's own settings, see
+//     usage.go. The router works without it.
+//   - Limits on the size of bodies, from http.MaxBytesHandler.
 package reverseproxy
 
 import (
@@ -52,9 +64,9 @@ type Handler struct {
 	// from [NewTransport], one for the handler.
 	Transport http.RoundTripper
 	// MaxPeek is how many bytes of a body are read for its signature before the
-	// router is asked; gzipped bodies are decoded up to the same size. Zero
-	// means 1 MiB. A longer body is forwarded all the same and routed by load.
-	// To refuse long bodies wrap the handler in http.MaxBytesHandler.
+	// router is asked; compressed bodies are decoded up to the same size. Zero
+	// or less means 1 MiB. A longer body is forwarded all the same and routed by
+	// load.
 	MaxPeek int
 	// Decoders decode bodies for their signatures, by content coding in lower
 	// case. Nil means that only gzip is known, as it is in the standard library;
