@@ -1,0 +1,247 @@
+package balancer_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/loadstats"
+)
+
+// candidates returns n idle endpoints in home order.
+func candidates(n int) []balancer.Candidate {
+	c := make([]balancer.Candidate, n)
+	for i := range c {
+		c[i] = balancer.Candidate{ID: string(rune('a' + i)), Ordinal: i, Weight: 1}
+	}
+	return c
+}
+
+var policies = map[string]balancer.Policy{
+	"affinity": balancer.Affinity{}, "bounded_load": balancer.BoundedLoad{}, "least_load": balancer.LeastLoad{},
+	"power_of_two": balancer.PowerOfTwo{}, "round_robin": balancer.RoundRobin{},
+}
+
+func choose(t *testing.T, p balancer.Policy, info *balancer.PickInfo) balancer.Choice {
+	t.Helper()
+	c, err := p.Choose(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPolicies_NoCandidates(t *testing.T) {
+	for name, p := range policies {
+		if _, err := p.Choose(&balancer.PickInfo{}); !errors.Is(err, balancer.ErrNoCandidates) {
+			t.Errorf("%s without candidates: %v, want ErrNoCandidates", name, err)
+		}
+	}
+}
+
+func TestPolicies_AnyInputGivesAValidAnswerTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 3000 {
+		info := randomInfo(rng)
+		for name, p := range policies {
+			got := choose(t, p, info)
+			if got.Index < 0 || got.Index >= len(info.Candidates) || math.IsNaN(got.Cost.Total) {
+				t.Fatalf("%s: choice %+v of %d candidates", name, got, len(info.Candidates))
+			}
+			if again := choose(t, p, info); again != got {
+				t.Fatalf("%s: %+v, then %+v for the same input", name, got, again)
+			}
+		}
+	}
+}
+
+func randomInfo(rng *rand.Rand) *balancer.PickInfo {
+	info := &balancer.PickInfo{
+		PromptTokens: rng.IntN(40_000), Keyed: rng.IntN(3) > 0, Continues: rng.IntN(2) == 0,
+		Branches: rng.Float64() * 10, AllBranches: rng.Float64() * 100, Seq: rng.Uint64(), Random: rng.Uint64(),
+		Candidates: candidates(1 + rng.IntN(20)),
+	}
+	reports := []*loadstats.Report{nil, {}, {Running: loadstats.Known(math.MaxInt32), Waiting: loadstats.Known(3)}, {KVCacheUsage: loadstats.Ratio(math.NaN())}}
+	for i := range info.Candidates {
+		c := &info.Candidates[i]
+		c.Weight = 1 + rng.IntN(5)
+		c.CachedTokens = rng.IntN(info.PromptTokens + 1)
+		c.Load = loadstats.Load{
+			InFlight: rng.IntN(50), Backlog: rng.IntN(50_000), PinnedTokens: rng.IntN(500_000), CapacityTokens: rng.IntN(2) * 400_000,
+			FailureShare: rng.Float64(), Report: reports[rng.IntN(len(reports))], Fresh: rng.IntN(2) == 0,
+		}
+	}
+	return info
+}
+
+func TestAffinity_Cost(t *testing.T) {
+	info := &balancer.PickInfo{PromptTokens: 30_000, Keyed: true, Continues: true, Candidates: candidates(4)}
+	set := func(i, cached, backlog, flying int) {
+		info.Candidates[i].CachedTokens = cached
+		info.Candidates[i].Load.Backlog, info.Candidates[i].Load.InFlight = backlog, flying
+	}
+	set(0, 0, 0, 0)
+	set(1, 28_000, 4_000, 10)
+	set(2, 10_000, 0, 0)
+	set(3, 0, 0, 0)
+	got := choose(t, balancer.Affinity{}, info)
+	// The price of recomputing is 1 + 0.7·(4,000/4)/1,000 = 1.7.
+	want := balancer.Choice{
+		Index: 1, Reason: balancer.Warm, NumOthers: 2,
+		Cost: balancer.Cost{Total: 8_000, Backlog: 4_000, Own: 2_000, InFlight: 2_000},
+		Others: [2]balancer.Ranked{
+			{Index: 2, Cost: balancer.Cost{Total: 32_600, Own: 2_000, Recompute: 18_000 * 1.7}},
+			{Index: 0, Cost: balancer.Cost{Total: 49_600, Own: 2_000, Recompute: 28_000 * 1.7}},
+		},
+	}
+	if got != want {
+		t.Errorf("Choose = %+v\nwant     %+v", got, want)
+	}
+}
+
+func TestAffinity_WhatItWeighs(t *testing.T) {
+	type change func(*balancer.PickInfo)
+	warm := func(i, cached int) change {
+		return func(p *balancer.PickInfo) { p.Candidates[i].CachedTokens = cached }
+	}
+	load := func(i int, l loadstats.Load) change {
+		return func(p *balancer.PickInfo) { p.Candidates[i].Load = l }
+	}
+	unkeyed := func(p *balancer.PickInfo) { p.Keyed = false }
+	branch := func(branches, all float64) change {
+		return func(p *balancer.PickInfo) { p.Continues, p.Branches, p.AllBranches = false, branches, all }
+	}
+	for _, c := range []struct {
+		name    string
+		changes []change
+		want    int
+		reason  balancer.Reason
+	}{
+		{"cold goes home", nil, 0, balancer.Cold},
+		{"warm wins", []change{warm(2, 20_000)}, 2, balancer.Warm},
+		{"deeper wins", []change{warm(1, 5_000), warm(2, 20_000)}, 2, balancer.Warm},
+		{"a short queue is worth waiting for", []change{warm(2, 20_000), load(2, loadstats.Load{Backlog: 9_000})}, 2, balancer.Warm},
+		{"a long one is not", []change{warm(2, 2_000), load(2, loadstats.Load{Backlog: 9_000})}, 0, balancer.Spillover},
+		{"a busy home is left by a cold prompt", []change{load(0, loadstats.Load{InFlight: 5})}, 1, balancer.Spillover},
+		{"no key goes by load", []change{unkeyed, load(0, loadstats.Load{InFlight: 5})}, 1, balancer.Balanced},
+		{"memory that is not there counts", []change{warm(2, 20_000), load(2, loadstats.Load{PinnedTokens: 430_000, CapacityTokens: 400_000})}, 0, balancer.Spillover},
+		{"unknown capacity does not", []change{warm(2, 20_000), load(2, loadstats.Load{PinnedTokens: 430_000})}, 2, balancer.Warm},
+		{"a popular prefix is copied", []change{warm(2, 20_000), branch(30, 60), load(2, loadstats.Load{InFlight: 8})}, 0, balancer.Spillover},
+		{"an unpopular one is not", []change{warm(2, 20_000), branch(1, 60), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
+		{"a conversation is not", []change{warm(2, 20_000), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
+		{"failing is not idle", []change{load(0, loadstats.Load{FailureShare: 0.5}), load(1, loadstats.Load{InFlight: 8})}, 2, balancer.Spillover},
+		{"fresh reports of others count", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}, Fresh: true})}, 1, balancer.Spillover},
+		{"stale ones don't", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}})}, 0, balancer.Cold},
+		{"weight counts", []change{load(0, loadstats.Load{InFlight: 1}), func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 }}, 3, balancer.Spillover},
+	} {
+		info := &balancer.PickInfo{PromptTokens: 24_000, Keyed: true, Continues: true, Candidates: candidates(4)}
+		for _, f := range c.changes {
+			f(info)
+		}
+		if got := choose(t, balancer.Affinity{}, info); got.Index != c.want || got.Reason != c.reason {
+			t.Errorf("%s: chose %d by %v at %+v, want %d by %v", c.name, got.Index, got.Reason, got.Cost, c.want, c.reason)
+		}
+	}
+}
+
+func TestRoundRobin_TakesTurns(t *testing.T) {
+	info := &balancer.PickInfo{Candidates: candidates(3)}
+	info.Candidates[0], info.Candidates[2] = info.Candidates[2], info.Candidates[0] // home order is none of its business
+	for seq := range uint64(9) {
+		info.Seq = seq
+		if got := info.Candidates[choose(t, balancer.RoundRobin{}, info).Index].Ordinal; got != int(seq%3) {
+			t.Errorf("pick %d took ordinal %d, want %d", seq, got, seq%3)
+		}
+	}
+}
+
+func TestLeastLoad_SpreadsTies(t *testing.T) {
+	for name, p := range map[string]balancer.Policy{"least_load": balancer.LeastLoad{}, "power_of_two": balancer.PowerOfTwo{}} {
+		rng := rand.New(rand.NewPCG(2, 2))
+		got := make([]int, 4)
+		for range 4000 {
+			got[choose(t, p, &balancer.PickInfo{Random: rng.Uint64(), Candidates: candidates(4)}).Index]++
+		}
+		for i, n := range got {
+			if n < 850 || n > 1150 {
+				t.Errorf("%s: candidate %d of 4 idle ones got %d of 4,000", name, i, n)
+			}
+		}
+	}
+}
+
+func TestLeastLoad_ComparesByWeight(t *testing.T) {
+	info := &balancer.PickInfo{Candidates: candidates(2)}
+	info.Candidates[0].Load.InFlight = 2
+	info.Candidates[1].Load.InFlight, info.Candidates[1].Weight = 5, 3
+	if got := choose(t, balancer.LeastLoad{}, info).Index; got != 1 {
+		t.Errorf("chose %d, want 1: (5+1)/3 is less than (2+1)/1", got)
+	}
+}
+
+func TestBoundedLoad_FirstBelowTheBound(t *testing.T) {
+	info := &balancer.PickInfo{Keyed: true, Candidates: candidates(4)}
+	info.Candidates[0].Load.InFlight = 3
+	info.Candidates[1].Load.InFlight = 2
+	// ceil(1.25·6/4) = 2: the first two are at it.
+	if got := choose(t, balancer.BoundedLoad{}, info); got.Index != 2 || got.Reason != balancer.Spillover {
+		t.Errorf("chose %d by %v, want 2 by spillover", got.Index, got.Reason)
+	}
+}
+
+func TestBound_Limit(t *testing.T) {
+	for _, c := range []struct {
+		bound             balancer.Bound
+		total, weight, of int
+		want              int
+	}{
+		{balancer.Bound{Factor: 1.25}, 100, 1, 4, 32}, // ceil(31.56)
+		{balancer.Bound{Factor: 1.25}, 59, 1, 300, 1}, // below one each
+		{balancer.Bound{Factor: 1.25}, 3, 1, 5, 1},    // exactly 1
+		{balancer.Bound{Factor: 1.25, Gap: 4}, 3, 1, 4, 5},
+		{balancer.Bound{Factor: 2}, 9, 3, 10, 6},
+		{balancer.Bound{}, 9, 3, 10, math.MaxInt},
+		{balancer.Bound{Factor: 2}, 9, 3, 0, math.MaxInt},
+	} {
+		if got := c.bound.Limit(c.total, c.weight, c.of); got != c.want {
+			t.Errorf("%+v.Limit(%d, %d, %d) = %d, want %d", c.bound, c.total, c.weight, c.of, got, c.want)
+		}
+	}
+}
+
+func TestPolicies_AllocateNothing(t *testing.T) {
+	info := randomInfo(rand.New(rand.NewPCG(3, 3)))
+	for name, p := range policies {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := p.Choose(info); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
+		}
+	}
+}
+
+func TestReason_Text(t *testing.T) {
+	for r, want := range map[balancer.Reason]string{balancer.Balanced: "balanced", balancer.Duplicate: "duplicate", 99: "unknown"} {
+		if got := r.String(); got != want {
+			t.Errorf("Reason(%d) = %s, want %s", r, got, want)
+		}
+	}
+}
+
+func BenchmarkAffinity(b *testing.B) {
+	info := &balancer.PickInfo{PromptTokens: 30_000, Keyed: true, Candidates: candidates(64)}
+	info.Candidates[5].CachedTokens = 28_000
+	for i := range info.Candidates {
+		info.Candidates[i].Load = loadstats.Load{InFlight: i % 7, Backlog: i * 10, CapacityTokens: 400_000}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := (balancer.Affinity{}).Choose(info); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package router_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/warmroute/warmroute/router"
+	"github.com/warmroute/warmroute/tokenprefix"
+)
+
+func Example() {
+	endpoints, err := router.ParseEndpoints("http://10.0.0.1:8000", "http://10.0.0.2:8000")
+	if err != nil {
+		log.Fatal(err)
+	}
+	pool, err := router.New(router.Config{Endpoints: endpoints})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	var hasher tokenprefix.Hasher
+	var prompt tokenprefix.Signature
+	body := []byte(`{"model":"m","messages":[{"role":"user","content":"Hello"}]}`)
+	if _, err := hasher.Body(&prompt, tokenprefix.Scope{Tenant: "a"}, body); err != nil {
+		fmt.Println("no signature, the request goes by load:", err)
+	}
+
+	d, err := pool.Pick(router.Request{Prefix: &prompt})
+	switch {
+	case errors.Is(err, router.ErrSaturated):
+		fmt.Println("503 with Retry-After")
+	case err != nil:
+		fmt.Println("503")
+	default:
+		defer d.Release(router.Outcome{StatusCode: 200}) // exactly once, whatever happens
+		d.FirstToken()                                   // when the answer begins
+		fmt.Println(d.Reason, d.HomeRank)
+	}
+	// Output: cold 0
+}
+
+func ExampleHooks() {
+	pool, err := router.New(router.Config{
+		Endpoints: []router.Endpoint{{ID: "a", Weight: 1}},
+		Hooks: router.Hooks{
+			Decided:  func(d *router.Decision) { fmt.Println(d) },
+			Released: func(d *router.Decision, o router.Outcome) { fmt.Println("status", o.StatusCode) },
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := pool.Pick(router.Request{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d.Release(router.Outcome{StatusCode: 200})
+	// Output:
+	// a: balanced, 0 of 0 tokens cached (best 0), 0 in flight (limit 9)
+	// status 200
+}
