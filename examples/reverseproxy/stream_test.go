@@ -113,6 +113,29 @@ func TestC98_LongStream(t *testing.T) {
 	}
 }
 
+// C98 on HTTP/2, where a deadline that passes ends the stream even if nothing is
+// being written: while headers are waited for, and between pieces.
+func TestC98_LongStreamHTTP2(t *testing.T) {
+	slow := streamer("text/event-stream", "data: {}\n\n", 5, 3*time.Minute)
+	inTime(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(10 * time.Second)
+		slow(w, r)
+	}), func(g *timed, s *http.Server, _ *reverseproxy.Handler) {
+		s.WriteTimeout = time.Second
+		s.Protocols = new(http.Protocols)
+		s.Protocols.SetUnencryptedHTTP2(true)
+		g.client.Transport.(*http.Transport).Protocols = s.Protocols
+	}, func(g *timed) {
+		res := g.open(g.Context())
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if n := strings.Count(string(b), "data:"); res.ProtoMajor != 2 || err != nil || n != 5 {
+			g.Errorf("%d events by %s, %v; want 5 by HTTP/2", n, res.Proto, err)
+		}
+		<-g.outcome
+	})
+}
+
 // C98: a client that takes nothing is cut off, and its place given back.
 func TestC98_StalledReader(t *testing.T) {
 	inTime(t, streamer("text/event-stream", "data: {}\n\n", 1000, time.Second), nil, func(g *timed) {
