@@ -15,9 +15,10 @@ import "github.com/warmroute/warmroute/loadstats"
 // The least cost wins; equal costs go by home order, so that a cold prefix has
 // the same home in every gateway. Costs are divided by the endpoint's weight.
 //
-// The price of recomputing is 1, and grows with the mean backlog: work spent on
-// copies while everyone waits delays everyone, and without that the fleet has a
-// second, bad stable state. A request that branches off a prefix that others
+// The price of recomputing is 1, and grows with the share of the fleet that is
+// busy: work spent on copies while everyone waits delays everyone, and without
+// that the fleet has a second, bad stable state. An endpoint with a queue however
+// long counts as one, so that idle ones are still used. A request that branches off a prefix that others
 // share makes a copy that later requests repay, so it is divided by the number
 // of recent branches, as long as the prefix has fewer copies than its share of
 // all branches.
@@ -25,8 +26,8 @@ import "github.com/warmroute/warmroute/loadstats"
 // The zero value is the default; the fields exist for ablation and for
 // simulation against a user's own traffic.
 type Affinity struct {
-	// Pressure is by how much the price of recomputing grows with each 1,000
-	// tokens of mean backlog. Zero means 0.7; negative means none.
+	// Pressure is by how much the price of recomputing grows when every endpoint
+	// is busy, in proportion when some are. Zero means 10; negative means none.
 	Pressure float64
 	// Sharing is what one request in flight costs another, in tokens of
 	// prefill. Zero means 200; negative means none.
@@ -36,6 +37,10 @@ type Affinity struct {
 // memoryShare is the share of the KV cache that pinned and new tokens may take
 // together before the engine has to queue the request for memory.
 const memoryShare = 0.95
+
+// busyBacklog is the backlog, in tokens, from which on an endpoint is fully
+// busy; below it is in proportion. It is two iterations of an engine.
+const busyBacklog = 4000
 
 // Choose returns the candidate of least cost.
 func (a Affinity) Choose(p *PickInfo) (Choice, error) {
@@ -82,10 +87,10 @@ type model struct {
 
 func (a Affinity) model(p *PickInfo) model {
 	m := model{sharing: defaulted(a.Sharing, 200)}
-	backlog, weight, holders := 0, 0, 0
+	busy, weight, holders := 0, 0, 0
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		backlog += c.Load.Backlog
+		busy += min(c.Load.Backlog, busyBacklog)
 		weight += c.Weight
 		switch {
 		case c.CachedTokens > m.deepest:
@@ -97,7 +102,7 @@ func (a Affinity) model(p *PickInfo) model {
 	n := float64(len(p.Candidates))
 	m.own = float64(max(0, p.PromptTokens-m.deepest))
 	m.meanWeight = float64(weight) / n
-	m.copyPrice = 1 + float64(defaulted(a.Pressure, 0.7)*float64(backlog)/n/1000)
+	m.copyPrice = 1 + float64(defaulted(a.Pressure, 10)*float64(busy)/(n*busyBacklog))
 	if m.deepest > 0 && !p.Continues && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
 		m.copyPrice /= 1 + p.Branches
 	}

@@ -25,7 +25,7 @@ func ExampleAffinity() {
 	}
 	fmt.Println(info.Candidates[c.Index].ID, c.Reason, c.Cost.Total)
 
-	info.Candidates[1].Load.Backlog = 200_000
+	info.Candidates[1].Load.Backlog = 200_000 // more than ten times the prompt
 	c, err = balancer.Affinity{}.Choose(info)
 	if err != nil {
 		log.Fatal(err)
@@ -33,5 +33,5 @@ func ExampleAffinity() {
 	fmt.Println(info.Candidates[c.Index].ID, c.Reason, c.Cost.Total)
 	// Output:
 	// b warm 6000
-	// b warm 202000
+	// a spillover 170000
 }

@@ -87,13 +87,13 @@ func TestAffinity_Cost(t *testing.T) {
 	set(2, 10_000, 0, 0)
 	set(3, 0, 0, 0)
 	got := choose(t, balancer.Affinity{}, info)
-	// The price of recomputing is 1 + 0.7·(4,000/4)/1,000 = 1.7.
+	// One of four is busy: the price of recomputing is 1 + 10/4.
 	want := balancer.Choice{
 		Index: 1, Reason: balancer.Warm, NumOthers: 2,
 		Cost: balancer.Cost{Total: 8_000, Backlog: 4_000, Own: 2_000, InFlight: 2_000},
 		Others: [2]balancer.Ranked{
-			{Index: 2, Cost: balancer.Cost{Total: 32_600, Own: 2_000, Recompute: 18_000 * 1.7}},
-			{Index: 0, Cost: balancer.Cost{Total: 49_600, Own: 2_000, Recompute: 28_000 * 1.7}},
+			{Index: 2, Cost: balancer.Cost{Total: 65_000, Own: 2_000, Recompute: 18_000 * 3.5}},
+			{Index: 0, Cost: balancer.Cost{Total: 100_000, Own: 2_000, Recompute: 28_000 * 3.5}},
 		},
 	}
 	if got != want {

@@ -239,8 +239,8 @@ func TestDecision_ExplainsItself(t *testing.T) {
 	pick(t, p, router.Request{Prefix: prompt(1, 40)})
 	d := pick(t, p, router.Request{Prefix: prompt(1, 50), At: start.Add(time.Second)})
 	// 4 blocks left of the pending prefill of 40, 10 new ones, 200 for the request
-	// in flight; elsewhere 40 blocks more at a price of 1 + 0.7·(1024/3)/1000.
-	const line = "e2: warm, 10240 of 12800 tokens cached (best 10240), 1 in flight (limit 8), home e2, rank 0, cost 3784, e0 15247, e1 15247"
+	// in flight; elsewhere 40 blocks more at a price of 1 + 10·1024/(3·4000).
+	const line = "e2: warm, 10240 of 12800 tokens cached (best 10240), 1 in flight (limit 8), home e2, rank 0, cost 3784, e0 21538, e1 21538"
 	if got := d.String(); got != line {
 		t.Errorf("String() = %s\nwant       %s", got, line)
 	}
