@@ -9,4 +9,12 @@
 //	e := routertest.NewEngine(routertest.EngineConfig{Speed: 100})
 //	defer e.Close()
 //	... send requests to e.URL ...
+//
+// A [Fleet] is a pool without engines whose time stands still, for tests of
+// single decisions:
+//
+//	f := routertest.NewFleet(t, 4, router.Config{})
+//	home := f.Serve(routertest.Prompt(1, 8192, 1024)).Endpoint.ID
+//	f.SetInFlight(home, 100)
+//	d := f.Pick(routertest.Prompt(1, 8192, 2048))
 package routertest
