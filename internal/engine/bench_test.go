@@ -40,9 +40,9 @@ func BenchmarkEngine_Prompt(b *testing.B) {
 func BenchmarkEngine_Decode(b *testing.B) {
 	for _, n := range []int{16, 128} {
 		b.Run(fmt.Sprintf("sequences=%d", n), func(b *testing.B) {
-			e := newEngine(b, engine.Config{KVTokens: 1 << 40})
+			e := newEngine(b, engine.Config{KVTokens: 1 << 30})
 			for id := range int64(n) {
-				submit(b, e, 0, prompt(id, nil, 10, 1<<32))
+				submit(b, e, 0, prompt(id, nil, 10, 1<<29/n))
 			}
 			var events []engine.Event
 			b.ReportAllocs()

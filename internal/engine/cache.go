@@ -27,6 +27,7 @@ type run struct {
 	parent     *run
 	hashes     []uint64 // never empty
 	refs       int
+	private    bool // only the request that made it ever referred to it: it has no children and may grow
 	prev, next *run // position among the idle runs; nil while pinned
 }
 
@@ -85,6 +86,7 @@ func (c *cache) pin(tip *run, blocks []uint64) (*run, int) {
 			c.pinned += n
 		}
 		r.refs++
+		r.private = false
 		tip = r
 		pinned += n
 	}
@@ -105,18 +107,21 @@ func (c *cache) split(r *run, n int) *run {
 	return first
 }
 
-// extend stores the blocks that follow the pinned path that ends with tip,
-// and pins them. Blocks that another request stored in the meantime are
+// extend stores and pins the first n of the blocks that follow the pinned path
+// that ends with tip. Blocks that another request stored in the meantime are
 // shared, not stored twice. It returns the new end of the path.
-func (c *cache) extend(tip *run, blocks []uint64) *run {
-	tip, n := c.pin(tip, blocks)
-	if n == len(blocks) {
+func (c *cache) extend(tip *run, blocks []uint64, n int) *run {
+	tip, shared := c.pin(tip, blocks[:n])
+	if shared == n {
 		return tip
 	}
-	r := &run{parent: tip, hashes: append([]uint64(nil), blocks[n:]...), refs: 1}
-	c.heads[r.hashes[0]] = r
-	c.pinned += len(r.hashes)
-	return r
+	if tip == nil || !tip.private {
+		tip = &run{parent: tip, hashes: make([]uint64, 0, len(blocks)-shared), refs: 1, private: true}
+		c.heads[blocks[shared]] = tip
+	}
+	tip.hashes = append(tip.hashes, blocks[shared:n]...)
+	c.pinned += n - shared
+	return tip
 }
 
 // unpin drops one reference from the path that ends with tip.

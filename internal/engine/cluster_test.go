@@ -71,9 +71,8 @@ func (c *cluster) next() (int, time.Duration) {
 
 func (c *cluster) send(t testing.TB, at time.Duration, r workload.Request, s *workload.Stream) {
 	tr := &trip{Request: r, at: at, endpoint: c.choose(c, r), stream: s}
-	blocks := r.Prompt.EngineBlocks(nil, 16)
 	err := c.engines[tr.endpoint].Submit(at, engine.Request{
-		ID: int64(len(c.requests)), Blocks: blocks, PromptTokens: r.Prompt.Tokens(), OutputTokens: r.OutputTokens,
+		ID: int64(len(c.requests)), Blocks: r.EngineBlocks(nil, 16), PromptTokens: r.Prompt.Tokens(), OutputTokens: r.Answer.Tokens,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,9 +26,10 @@
 //
 // A request is admitted, in order of arrival, when the blocks of its whole
 // prompt and output fit; there is no preemption. Its cache hit is fixed at
-// that moment, and at least one token is always computed. The blocks of its
-// prompt enter the cache as its chunks complete, and stay there after its
-// end, idle, until the space is needed.
+// that moment, and at least one token is always computed. Its blocks enter the
+// cache as they fill, those of the prompt with its chunks and those of the
+// output with its tokens, and stay there after its end, idle, until the space
+// is needed. The last output token is never fed back, so it is not in them.
 package engine
 
 import (
@@ -45,10 +46,11 @@ var ErrTooLarge = errors.New("request exceeds the KV cache")
 type Request struct {
 	ID int64 // unique among the requests of the engine that have not ended
 
-	// Blocks names the full blocks of the prompt in order: Blocks[i] is a hash
-	// of the whole prompt up to the end of block i, so that equal values mean
-	// equal prefixes. It may be shorter than the prompt; the rest then never
-	// hits. The engine reads it until the request ends.
+	// Blocks names the full blocks of the prompt, and of the output to come as
+	// far as it is known: Blocks[i] is a hash of all tokens up to the end of
+	// block i, so that equal values mean equal prefixes. It may be shorter;
+	// what it does not name is not cached. The engine reads it until the
+	// request ends.
 	Blocks []uint64
 
 	PromptTokens int  // at least 1
@@ -82,9 +84,9 @@ type Engine struct {
 type sequence struct {
 	Request
 	cached    int  // prompt tokens found in the cache at admission
-	computed  int  // prompt tokens in the KV cache, cached ones included
+	computed  int  // tokens in the KV cache, cached ones included
 	generated int  // output tokens; positive once the prefill is over
-	chunk     int  // prompt tokens being computed by the iteration under way
+	chunk     int  // tokens being computed by the iteration under way
 	tip       *run // end of its path in the cache
 	stored    int  // blocks on that path
 	reserved  int  // blocks set aside beside it
@@ -114,12 +116,12 @@ func (e *Engine) Submit(now time.Duration, r Request) error {
 		return fmt.Errorf("engine: request %d: %d prompt tokens, want at least 1", r.ID, r.PromptTokens)
 	case r.OutputTokens < 1:
 		return fmt.Errorf("engine: request %d: %d output tokens, want at least 1", r.ID, r.OutputTokens)
-	case len(r.Blocks) > r.PromptTokens/e.cfg.BlockTokens:
-		return fmt.Errorf("engine: request %d: %d blocks of %d tokens in a prompt of %d tokens",
-			r.ID, len(r.Blocks), e.cfg.BlockTokens, r.PromptTokens)
 	case r.PromptTokens > e.cfg.KVTokens || r.OutputTokens > e.cfg.KVTokens || e.blocksFor(r) > e.capacity:
 		return fmt.Errorf("engine: request %d: %d prompt and %d output tokens: %w of %d",
 			r.ID, r.PromptTokens, r.OutputTokens, ErrTooLarge, e.cfg.KVTokens)
+	case len(r.Blocks) > (r.PromptTokens+r.OutputTokens)/e.cfg.BlockTokens:
+		return fmt.Errorf("engine: request %d: %d blocks of %d tokens in %d tokens of prompt and output",
+			r.ID, len(r.Blocks), e.cfg.BlockTokens, r.PromptTokens+r.OutputTokens)
 	case e.byID[r.ID] != nil:
 		return fmt.Errorf("engine: request %d is already queued or running", r.ID)
 	}

@@ -164,6 +164,17 @@ func TestEngine_IdleBlocksGoLeastRecentlyReleasedFirstAndFromTheEnd(t *testing.T
 	}
 }
 
+func TestEngine_NextTurnFindsTheAnswerCached(t *testing.T) {
+	e := newEngine(t, engine.Config{})
+	blocks := chained(nil, 0, 100, 7)
+	submit(t, e, 0, prompt(1, blocks[:80], 1_000, 280)) // 1,280 tokens, of which the last is not computed
+	drain(e)
+	submit(t, e, time.Minute, prompt(2, blocks, 1_600, 1))
+	if got, want := find(t, drain(e), engine.Admitted, 2).CachedTokens, 79*16; got != want {
+		t.Errorf("cached tokens = %d, want %d", got, want)
+	}
+}
+
 func TestEngine_CancelFreesPlaceAndMemory(t *testing.T) {
 	e := newEngine(t, engine.Config{KVTokens: 100, BlockTokens: 1, BatchTokens: 10})
 	submit(t, e, 0, prompt(1, chained(nil, 0, 50, 1), 50, 40))
@@ -234,7 +245,7 @@ func TestSubmit_RefusesWhatCannotRun(t *testing.T) {
 	}{
 		{"no prompt", prompt(2, nil, 0, 1), "request 2: 0 prompt tokens"},
 		{"no output", prompt(3, nil, 1, -1), "request 3: -1 output tokens"},
-		{"more blocks than prompt", prompt(4, []uint64{1}, 15, 1), "1 blocks of 16 tokens in a prompt of 15 tokens"},
+		{"more blocks than prompt", prompt(4, []uint64{1}, 14, 1), "1 blocks of 16 tokens in 15 tokens of prompt and output"},
 		{"too large", prompt(5, nil, 150, 11), "150 prompt and 11 output tokens: request exceeds the KV cache of 160"},
 		{"sum beyond int", prompt(6, nil, math.MaxInt, math.MaxInt), "exceeds the KV cache"},
 		{"ID in use", prompt(1, nil, 1, 1), "request 1 is already queued or running"},

@@ -21,8 +21,8 @@ func (e *Engine) Check() error {
 		if s.reserved < 0 || s.stored+s.reserved != e.blocksFor(s.Request) {
 			return fmt.Errorf("sequence %d: %d blocks stored and %d reserved, want %d in all", s.ID, s.stored, s.reserved, e.blocksFor(s.Request))
 		}
-		if s.computed > s.PromptTokens || s.generated > s.OutputTokens {
-			return fmt.Errorf("sequence %d: %d of %d prompt tokens, %d of %d output tokens", s.ID, s.computed, s.PromptTokens, s.generated, s.OutputTokens)
+		if want := s.PromptTokens + s.generated - 1; s.generated > 0 && s.computed != want || s.generated == 0 && s.computed >= s.PromptTokens {
+			return fmt.Errorf("sequence %d: %d tokens computed with %d prompt and %d output tokens", s.ID, s.computed, s.PromptTokens, s.generated)
 		}
 		reserved += s.reserved
 	}
@@ -45,6 +45,8 @@ func (c *cache) check(refs map[*run]int, room int) error {
 			return fmt.Errorf("run %x: %d references, want %d", r.hashes, r.refs, refs[r])
 		case r.parent != nil && c.heads[r.parent.hashes[0]] != r.parent:
 			return fmt.Errorf("run %x: its parent is not in the cache", r.hashes)
+		case r.parent != nil && r.parent.private:
+			return fmt.Errorf("run %x: its parent is private", r.hashes)
 		case (r.refs == 0) != (r.next != nil):
 			return fmt.Errorf("run %x with %d references: idle %v", r.hashes, r.refs, r.next != nil)
 		}

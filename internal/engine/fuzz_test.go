@@ -38,7 +38,7 @@ func FuzzEngine(f *testing.F) {
 				if len(prompts) > 0 {
 					old = prompts[next()%len(prompts)]
 				}
-				blocks := chained(old, next(), tokens/block, uint64(id)<<32)
+				blocks := chained(old, next(), max(0, (tokens+output)/block-next()%3), uint64(id)<<32)
 				prompts = append(prompts, blocks)
 				p.submit(engine.Request{ID: id, Blocks: blocks, PromptTokens: tokens, OutputTokens: output, Stream: output%2 == 0})
 			case 2:

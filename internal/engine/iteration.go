@@ -51,8 +51,9 @@ func (e *Engine) plan() time.Duration {
 	var decoding, resident int
 	for _, s := range e.running {
 		if s.generated > 0 {
+			s.chunk = 1 // the token generated last
 			decoding++
-			resident += s.PromptTokens + s.generated
+			resident += s.computed + 1
 		}
 	}
 	var prefill int
@@ -89,15 +90,15 @@ func (e *Engine) complete(dst []Event) []Event {
 	e.totals.Iterations++
 	kept := e.running[:0]
 	for _, s := range e.running {
+		e.advance(s)
+		if s.computed < s.PromptTokens {
+			kept = append(kept, s)
+			continue
+		}
 		kind := Token
 		if s.generated == 0 {
-			e.advance(s)
-			if s.computed < s.PromptTokens {
-				kept = append(kept, s)
-				continue
-			}
-			e.totals.PromptTokens += int64(s.PromptTokens)
 			kind = FirstToken
+			e.totals.PromptTokens += int64(s.PromptTokens)
 		}
 		s.generated++
 		e.totals.GenerationTokens++
@@ -118,16 +119,19 @@ func (e *Engine) complete(dst []Event) []Event {
 	return dst
 }
 
-// advance adds the completed chunk of s to its context, and the blocks that it
-// filled to the cache.
+// advance adds the chunk that was computed to the context of s, and the blocks
+// that it filled to the cache.
 func (e *Engine) advance(s *sequence) {
 	s.computed += s.chunk
 	s.chunk = 0
-	full := min(s.computed/e.cfg.BlockTokens, len(s.Blocks))
-	if full <= s.stored {
+	if s.stored == len(s.Blocks) {
 		return
 	}
-	s.tip = e.cache.extend(s.tip, s.Blocks[s.stored:full])
+	full := min(s.computed/e.cfg.BlockTokens, len(s.Blocks))
+	if full == s.stored {
+		return
+	}
+	s.tip = e.cache.extend(s.tip, s.Blocks[s.stored:], full-s.stored)
 	s.reserved -= full - s.stored
 	e.reserved -= full - s.stored
 	s.stored = full

@@ -167,7 +167,7 @@ func TestEngine_AgreesWithReference(t *testing.T) {
 					if len(prompts) > 0 {
 						old = prompts[rng.IntN(len(prompts))]
 					}
-					blocks := chained(old, rng.IntN(len(old)+1), prompt/block-rng.IntN(2)*rng.IntN(prompt/block+1), rng.Uint64())
+					blocks := chained(old, rng.IntN(len(old)+1), rng.IntN((prompt+output)/block+1), rng.Uint64())
 					prompts = append(prompts, blocks)
 					p.submit(engine.Request{ID: id, Blocks: blocks, PromptTokens: prompt, OutputTokens: output, Stream: rng.IntN(2) == 0})
 				case op < 6:

@@ -106,7 +106,7 @@ func (e *reference) begin(now time.Duration) {
 	for len(e.waiting) > 0 && len(e.running) < e.cfg.MaxRunning {
 		s := e.waiting[0]
 		usable := s.Blocks
-		for len(usable)*e.cfg.BlockTokens >= s.PromptTokens {
+		for len(usable)*e.cfg.BlockTokens >= s.PromptTokens { // not all of the prompt, and none of the output
 			usable = usable[:len(usable)-1]
 		}
 		hit := e.hit(usable)
@@ -183,20 +183,14 @@ func (e *reference) step(dst []engine.Event) []engine.Event {
 		kind := engine.Token
 		if s.generated == 0 {
 			s.computed += s.chunk
-			for s.held < len(s.Blocks) && (s.held+1)*e.cfg.BlockTokens <= s.computed {
-				h := s.Blocks[s.held]
-				if e.blocks[h] == nil {
-					e.blocks[h] = &refBlock{}
-				}
-				e.blocks[h].refs++
-				s.held++
-			}
+			e.store(s, s.computed)
 			if s.computed < s.PromptTokens {
 				continue
 			}
 			e.stats.PromptTokens += int64(s.PromptTokens)
 			kind = engine.FirstToken
 		}
+		e.store(s, s.PromptTokens+s.generated) // what is generated now is fed back next time
 		s.generated++
 		e.stats.GenerationTokens++
 		ev := engine.Event{Kind: kind, ID: s.ID, At: e.end, CachedTokens: s.cached, OutputTokens: s.generated}
@@ -214,6 +208,18 @@ func (e *reference) step(dst []engine.Event) []engine.Event {
 	dst = append(dst, e.pending...)
 	e.pending = nil
 	return dst
+}
+
+// store caches the blocks of s that end within the given number of tokens.
+func (e *reference) store(s *refSequence, tokens int) {
+	for s.held < len(s.Blocks) && (s.held+1)*e.cfg.BlockTokens <= tokens {
+		h := s.Blocks[s.held]
+		if e.blocks[h] == nil {
+			e.blocks[h] = &refBlock{}
+		}
+		e.blocks[h].refs++
+		s.held++
+	}
 }
 
 func (e *reference) state() engine.Stats {

@@ -9,9 +9,7 @@
 // share a prefix in one form exactly where they share it in the others.
 package workload
 
-import (
-	"math/bits"
-)
+import "math/bits"
 
 // Role says who wrote a segment.
 type Role uint8
@@ -53,32 +51,40 @@ func (p Prompt) Tokens() int {
 // EngineBlocks appends the hashes of the full blocks of p to dst and returns
 // it. Each hash covers the whole prompt up to the end of its block.
 func (p Prompt) EngineBlocks(dst []uint64, blockTokens int) []uint64 {
-	dst, _ = p.chain(dst, blockTokens)
-	return dst
+	c := newChain(dst, blockTokens)
+	c.add(p.Segments...)
+	return c.blocks
 }
 
-// chain appends the chained hashes of the full blocks of p to dst, and
-// returns a hash of the whole of p beside it.
+// chain makes chained hashes of blocks of tokens.
 //
 // A block's hash folds in one piece after the other: what it holds of a
 // segment, from where, how much. Where a segment is longer than a block, that
-// is one multiplication a block.
-func (p Prompt) chain(dst []uint64, blockTokens int) (blocks []uint64, tail uint64) {
-	h := uint64(0x9e3779b97f4a7c15) ^ uint64(blockTokens)
-	room := blockTokens // left in the block under way
-	for _, s := range p.Segments {
+// is two multiplications a block.
+type chain struct {
+	blocks []uint64
+	last   uint64 // covers all tokens, those of the block under way included
+	size   int    // of a block in tokens
+	room   int    // left in the block under way
+}
+
+func newChain(dst []uint64, blockTokens int) chain {
+	return chain{blocks: dst, last: 0x9e3779b97f4a7c15 ^ uint64(blockTokens), size: blockTokens, room: blockTokens}
+}
+
+func (c *chain) add(segments ...Segment) {
+	for _, s := range segments {
 		for at := 0; at < s.Tokens; {
-			n := min(room, s.Tokens-at)
-			h = mix(h, mix(s.ID, uint64(at)<<32|uint64(n)))
+			n := min(c.room, s.Tokens-at)
+			c.last = mix(c.last, mix(s.ID, uint64(at)<<32|uint64(n)))
 			at += n
-			room -= n
-			if room == 0 {
-				dst = append(dst, h)
-				room = blockTokens
+			c.room -= n
+			if c.room == 0 {
+				c.blocks = append(c.blocks, c.last)
+				c.room = c.size
 			}
 		}
 	}
-	return dst, h
 }
 
 // mix combines two values by a folded 64 by 64 bit multiplication, the step

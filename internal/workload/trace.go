@@ -46,7 +46,8 @@ func OpenTrace(path string, c TraceConfig) ([]Arrival, error) {
 // Such traces have coarse clocks. Requests with equal timestamps are spread
 // evenly up to the next timestamp, those of the last one over as long as those
 // of the one before; the first is at 0. The trace does not say who wrote
-// what, so that all text is the user's.
+// what, so that all text is the user's; and it does not name the answers, so
+// that no prompt holds one of them.
 func ReadTrace(r io.Reader, c TraceConfig) ([]Arrival, error) {
 	if c.Speedup == 0 {
 		c.Speedup = 1
@@ -70,7 +71,7 @@ func ReadTrace(r io.Reader, c TraceConfig) ([]Arrival, error) {
 	for i, l := range lines {
 		arrivals[i] = Arrival{
 			At:      time.Duration(float64(l.at-lines[0].at) / c.Speedup),
-			Request: Request{Prompt: l.prompt(), OutputTokens: l.OutputLength},
+			Request: Request{Prompt: l.prompt(), Answer: Segment{identity(uint64(i), uint64(Assistant)), l.OutputLength, Assistant}},
 		}
 	}
 	return arrivals, nil
