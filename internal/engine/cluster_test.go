@@ -235,6 +235,26 @@ func TestCluster_SwarmIsNearReference(t *testing.T) {
 	}
 }
 
+// TestCluster_IsTheSameEverywhere holds a whole simulation to the nanosecond.
+func TestCluster_IsTheSameEverywhere(t *testing.T) {
+	w, err := workload.NewSwarm(workload.SwarmConfig{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t, 8, leastRequest)
+	c.runSwarm(t, w, 100, 200*time.Second)
+	var first, end, cached int64
+	for _, tr := range c.requests {
+		first += int64(tr.first)
+		end += int64(tr.end)
+		cached += int64(tr.cached)
+	}
+	got := [4]int64{int64(len(c.requests)), first, end, cached}
+	if want := [4]int64{836, 81016309448728, 80905442601755, 13466080}; got != want {
+		t.Errorf("requests, sums of first tokens, of ends, of cached tokens = %d, want %d", got, want)
+	}
+}
+
 func TestCluster_TraceIsNearReference(t *testing.T) {
 	if *tracePath == "" {
 		t.Skip("no -mooncake file")

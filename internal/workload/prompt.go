@@ -21,8 +21,17 @@ const (
 	Assistant
 )
 
-// String returns the name of r in chat bodies.
-func (r Role) String() string { return [...]string{"user", "system", "assistant"}[r] }
+// String returns the name of r in chat bodies; what is not a role is a user.
+func (r Role) String() string {
+	switch r {
+	case System:
+		return "system"
+	case Assistant:
+		return "assistant"
+	default:
+		return "user"
+	}
+}
 
 // Segment is a stretch of a prompt. Its token number k is a function of ID
 // and k alone, so of two segments with equal ID the shorter is a prefix of

@@ -19,8 +19,9 @@ func (r Range) orDefault(minimum, maximum int) Range {
 }
 
 func (r Range) validate(name string) error {
-	if r.Min < 1 || r.Max < r.Min {
-		return fmt.Errorf("workload: %s %d to %d is not a range of positive counts", name, r.Min, r.Max)
+	const limit = 10_000_000 // keeps sums of tokens within 32 bits
+	if r.Min < 1 || r.Max < r.Min || r.Max > limit {
+		return fmt.Errorf("workload: %s %d to %d is not a range within 1 to %d", name, r.Min, r.Max, limit)
 	}
 	return nil
 }

@@ -101,15 +101,12 @@ func (s *Stream) open() {
 	w := s.swarm
 	pick := s.src.below(w.cumulative[len(w.cumulative)-1])
 	rank, _ := slices.BinarySearch(w.cumulative, pick+1)
-	turns := s.src.in(w.config.Turns)
-	segments := make([]Segment, 1, 1+2*turns)
-	segments[0] = w.personas[rank]
 	s.conversation = conversation{
 		tenant:   "tenant-" + strconv.Itoa(rank%w.config.Tenants),
 		session:  fmt.Sprintf("stream-%d-%d", s.number, s.sessions),
 		id:       identity(w.config.Seed, uint64(User), uint64(s.number), uint64(s.sessions)),
-		segments: segments,
-		turns:    turns,
+		segments: []Segment{w.personas[rank]},
+		turns:    s.src.in(w.config.Turns),
 	}
 	s.sessions++
 }

@@ -67,6 +67,9 @@ func ReadTrace(r io.Reader, c TraceConfig) ([]Arrival, error) {
 	if c.Limit > 0 && c.Limit < len(lines) {
 		lines = lines[:c.Limit]
 	}
+	if span := lines[len(lines)-1].at - lines[0].at; float64(span)/c.Speedup > 1<<62 {
+		return nil, fmt.Errorf("workload: Speedup %v stretches a trace of %v beyond 146 years", c.Speedup, span)
+	}
 	arrivals := make([]Arrival, len(lines))
 	for i, l := range lines {
 		arrivals[i] = Arrival{
@@ -124,8 +127,8 @@ func parseLine(text []byte) (traceLine, error) {
 		return l, err
 	}
 	switch {
-	case l.Timestamp < 0 || l.Timestamp > 1e12:
-		return l, fmt.Errorf("timestamp %v is outside 0 to 1e12 milliseconds", l.Timestamp)
+	case l.Timestamp < 0 || l.Timestamp > 4e12: // Unix time up to the year 2096 is fine
+		return l, fmt.Errorf("timestamp %v is outside 0 to 4e12 milliseconds", l.Timestamp)
 	case l.InputLength < 1:
 		return l, fmt.Errorf("input_length %d, want at least 1", l.InputLength)
 	case l.OutputLength < 1:
