@@ -38,7 +38,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 
 // body writes the body of a request into dst.
 func body(dst []byte, r *workload.Request) []byte {
-	dst = r.Prompt.ChatBody(dst[:0], model, r.OutputTokens, true)
+	dst = r.Prompt.ChatBody(dst[:0], model, r.Answer.Tokens, true)
 	return append(dst[:len(dst)-1], `,"stream_options":{"include_usage":true}}`...)
 }
 
