@@ -52,5 +52,9 @@ func (l *Load) Requests() int {
 	if !ok1 && !ok2 {
 		return l.InFlight
 	}
-	return max(l.InFlight, int(running+waiting)+l.SentSince)
+	return max(l.InFlight, int(min(running+waiting, manyRequests))+l.SentSince)
 }
+
+// manyRequests is more than any endpoint can have, so that absurd reports don't
+// overflow.
+const manyRequests = 1 << 24

@@ -35,7 +35,7 @@ type Decision struct {
 	// itself. Positions from 16 on mean only "further away".
 	HomeRank int
 	// InFlight is the number of requests that were at the endpoint before this
-	// one, and Limit the most that it may have.
+	// one, and Limit the most that it may have, math.MaxInt if there is no limit.
 	InFlight, Limit int
 	// Candidates is the number of endpoints that the policy could choose from.
 	Candidates int

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 
 	"github.com/warmroute/warmroute/balancer"
@@ -27,14 +28,11 @@ func (d *Decision) String() string {
 }
 
 func limitText(limit int) string {
-	if limit >= unlimited {
+	if limit == math.MaxInt {
 		return "none"
 	}
 	return fmt.Sprint(limit)
 }
-
-// unlimited is any limit that no pool can reach.
-const unlimited = 1 << 40
 
 // explanation is a decision as data.
 type explanation struct {
@@ -62,7 +60,7 @@ func (d *Decision) MarshalJSON() ([]byte, error) {
 		Continues: d.Continues, Home: d.Home, HomeRank: d.HomeRank, InFlight: d.InFlight, Candidates: d.Candidates,
 		Cost: d.Cost, Alternatives: d.Alternatives,
 	}
-	if d.Limit < unlimited {
+	if d.Limit != math.MaxInt {
 		e.Limit = d.Limit
 	}
 	return json.Marshal(e)
