@@ -32,8 +32,11 @@ import (
 //     put something between them.
 //   - Keys inside of tool schemas and arguments keep their order, since it
 //     reaches the prompt.
-//   - Sampling, response_format, tool_choice, chat_template_kwargs, user,
-//     metadata and unknown fields do not take part.
+//   - Sampling, response_format, tool_choice, chat_template_kwargs, the effort
+//     of reasoning, user, metadata and unknown fields do not take part. Where
+//     one of them changes the beginning of prompts, set Scope.Salt from it.
+//   - An image or other media part counts by its bytes as sent, a remote one by
+//     its URL with the query.
 //
 // Body never changes the body, and keeps no reference to it except in the Meta
 // that it returns. A compressed body has to be decoded first, by whoever knows
@@ -53,14 +56,13 @@ func (h *Hasher) BodyAs(dst *Signature, s Scope, shape Shape, body []byte) (Meta
 	if m.Absence == AbsenceNone {
 		m.Absence = w.write(s, &m)
 	}
-	if err := w.error(); err != nil {
+	err := w.error()
+	if err != nil {
 		m = Meta{Shape: shape, Absence: AbsenceMalformed}
 		dst.reset()
-		dst.BlockTokens = h.blockTokens()
-		return m, err
 	}
 	dst.BlockTokens = h.blockTokens()
-	return m, nil
+	return m, err
 }
 
 // A bodyWriter writes one body: the fields it has found, and where they go.

@@ -4,9 +4,9 @@ import "slices"
 
 // A Signature identifies a prompt and each of its leading parts.
 //
-// Pass the same Signature to a [Hasher] again and again: its memory is reused and
-// hashing then allocates nothing. Each call overwrites the whole Signature,
-// Blocks included, so whoever keeps a signature longer than until the next call
+// Pass the same Signature to a [Hasher] again and again: its memory is reused, up
+// to about a sixth of the largest body, and hashing then allocates nothing. Each
+// call overwrites the whole Signature, Blocks included, so whoever keeps a signature longer than until the next call
 // keeps a [Signature.Clone]. The zero Signature is ready to use and identifies
 // nothing. A Signature is not safe for concurrent use, and must not be copied:
 // the copy would share its memory.
