@@ -36,8 +36,15 @@ type Bounded struct {
 	load   LoadBound
 	weight float64 // of all members
 	equal  bool    // all weights of placed members are the same
-	total  atomic.Int64
-	counts []atomic.Int64
+	total  counter
+	counts []counter
+}
+
+// counter has a cache line of its own: cores that count different things don't
+// wait for each other.
+type counter struct {
+	atomic.Int64
+	_ [56]byte
 }
 
 // Bound returns an empty Bounded over the ring. A Factor below 1, a negative Gap
@@ -52,7 +59,7 @@ func (r *Ring) Bound(l LoadBound) (*Bounded, error) {
 	if !(l.Gap >= 0) || math.IsInf(l.Gap, 0) {
 		return nil, fmt.Errorf("ring: %w: Gap %v is not a number of at least 0", ErrInvalid, l.Gap)
 	}
-	b := &Bounded{ring: r, load: l, equal: true, counts: make([]atomic.Int64, r.Len())}
+	b := &Bounded{ring: r, load: l, equal: true, counts: make([]counter, r.Len())}
 	for i := range r.scorers {
 		b.weight += float64(r.scorers[i].weight)
 		b.equal = b.equal && r.scorers[i].weight == r.scorers[0].weight
@@ -80,7 +87,7 @@ func (b *Bounded) Acquire(key uint64) int {
 	limit := b.limit(total, int(r.scorers[0].weight))
 	slot := r.table.slot(mix(key))
 	entry := r.ranking(slot)
-	for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+	for rest := entry; rest != 0; rest = r.table.rest(rest) {
 		if i := r.table.first(rest); b.reserve(i, total, limit) {
 			return i
 		}
@@ -102,7 +109,7 @@ func (b *Bounded) Acquire(key uint64) int {
 		// reached when others were placed and released meanwhile.
 		total = b.total.Load()
 		limit = b.limit(total, int(r.scorers[0].weight))
-		for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+		for rest := entry; rest != 0; rest = r.table.rest(rest) {
 			if i := r.table.first(rest); b.reserve(i, total, limit) {
 				return i
 			}

