@@ -351,8 +351,8 @@ func TestHandler_Upgrade(t *testing.T) {
 		t.Errorf("load with an open tunnel = %+v, want one in flight, no prefill", s)
 	}
 	c.Close()
-	if o := g.outcome(); o.Err != nil {
-		t.Errorf("outcome = %+v, want no error", o)
+	if o := g.outcome(); o.Err != nil || o.Abandoned || o.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("outcome = %+v, want success with status 101", o)
 	}
 }
 
