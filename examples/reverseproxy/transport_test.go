@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/warmroute/warmroute/examples/reverseproxy"
 	"github.com/warmroute/warmroute/router"
@@ -43,8 +44,6 @@ func scripted(attempts ...func(*http.Request) (*http.Response, error)) func(*rou
 }
 
 var errDial = &net.OpError{Op: "dial", Err: errors.New("refused")}
-
-func refuseDial(*http.Request) (*http.Response, error) { return nil, errDial }
 
 func respond(r *http.Request, status int, text string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)), Request: r}
@@ -261,21 +260,21 @@ func TestHandler_SaturatedForSome(t *testing.T) {
 // The place is free when the engine has sent everything, whenever the client
 // takes it.
 func TestHandler_SlowClientHoldsNoPlace(t *testing.T) {
-	// More than the buffers on the way in the last of the pieces in which it is
-	// copied, 32 KiB each.
-	const size = 4<<10 + 3*32<<10 + 28_000
-	inTime(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", fmt.Sprint(size))
-		io.WriteString(w, strings.Repeat("x", size))
-	}), nil, func(g *timed) {
+	const size = 30_000 // one piece, beyond all buffers on the way
+	inTime(t, http.NotFoundHandler(), func(_ *timed, _ *http.Server, h *reverseproxy.Handler) {
+		h.Transport = &script{attempts: []func(*http.Request) (*http.Response, error){func(r *http.Request) (*http.Response, error) {
+			res := respond(r, 200, strings.Repeat("x", size))
+			res.Body = io.NopCloser(iotest.DataErrReader(res.Body)) // the end comes with the last bytes
+			return res, nil
+		}}}
+	}, func(g *timed) {
 		res := g.open(g.Context())
 		defer res.Body.Close()
-		io.CopyN(io.Discard, res.Body, size-15_000)
-		if o := <-g.outcome; o.Abandoned || o.Err != nil { // before the rest is read
+		if o := <-g.outcome; o.Abandoned || o.Err != nil { // before anything is read
 			g.Errorf("outcome = %+v, want success", o)
 		}
-		if n, err := io.Copy(io.Discard, res.Body); n != 15_000 || err != nil {
-			g.Errorf("rest = %d bytes, %v; want 15000", n, err)
+		if n, err := io.Copy(io.Discard, res.Body); n != size || err != nil {
+			g.Errorf("body = %d bytes, %v; want %d", n, err, size)
 		}
 	})
 }
