@@ -1,6 +1,7 @@
 package reverseproxy_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/warmroute/warmroute/examples/reverseproxy"
 	"github.com/warmroute/warmroute/router"
@@ -264,7 +264,11 @@ func TestHandler_SlowClientHoldsNoPlace(t *testing.T) {
 	inTime(t, http.NotFoundHandler(), func(_ *timed, _ *http.Server, h *reverseproxy.Handler) {
 		h.Transport = &script{attempts: []func(*http.Request) (*http.Response, error){func(r *http.Request) (*http.Response, error) {
 			res := respond(r, 200, strings.Repeat("x", size))
-			res.Body = io.NopCloser(iotest.DataErrReader(res.Body)) // the end comes with the last bytes
+			text := res.Body
+			res.Body = io.NopCloser(readFunc(func(p []byte) (int, error) { // the end comes with the last bytes
+				n, err := io.ReadFull(text, p[:size])
+				return n, cmp.Or(err, io.EOF)
+			}))
 			return res, nil
 		}}}
 	}, func(g *timed) {
