@@ -85,8 +85,8 @@ func (b *Bounded) Acquire(key uint64) int {
 	}
 	total := b.total.Add(1)
 	limit := b.limit(total, int(r.scorers[0].weight))
-	slot := r.table.slot(mix(key))
-	entry := r.ranking(slot)
+	mixed := mix(key)
+	entry := r.entry(mixed)
 	for rest := entry; rest != 0; rest = r.table.rest(rest) {
 		if i := r.table.first(rest); b.reserve(i, total, limit) {
 			return i
@@ -95,7 +95,7 @@ func (b *Bounded) Acquire(key uint64) int {
 	for {
 		got := -1
 		if len(r.scorers) > depth {
-			r.walkOn(slot, entry, func(i int) bool {
+			r.walkOn(r.table.slot(mixed), entry, func(i int) bool {
 				if b.reserve(i, total, limit) {
 					got = i
 				}

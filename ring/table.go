@@ -16,74 +16,68 @@ const depth = 4
 //
 // Entries are written by OR. Every writer of an entry has computed the same bits,
 // so readers see zero or the whole entry, and need no lock.
+//
+// A table without slots holds no entry and answers zero.
 type table struct {
-	words []atomic.Uint64
-	// The rest is derived from the number of slots and members, and kept as it
-	// is used: a shift by a variable costs several steps on some processors.
-	shift     uint8  // of a mixed key: what remains is the slot
-	perWord   uint8  // log2 of the entries in a word: 2, 1 or 0
-	inWord    uint64 // mask of a slot's position in its word
-	bits      uint64 // of an entry: 16, 32 or 64
-	rankBits  uint8  // of a rank: 4, 8 or 16
+	words     []atomic.Uint64
+	slotShift uint8  // of a mixed key: what remains is the slot
+	wordShift uint8  // of a mixed key: what remains is the word of the slot
+	rankBits  uint8  // bits of one rank: 4, 8 or 16
+	entryBits uint64 // bits of an entry
 	rankMask  uint64
 	entryMask uint64
 }
 
 func newTable(slots, members, placed int) table {
-	var t table
+	switch placed {
+	case 0:
+		return table{}
+	case 1:
+		slots = 4 // all have the same answer
+	}
+	t := table{rankBits: 16}
 	switch {
 	case members < 1<<4:
-		t.perWord, t.bits = 2, 16
+		t.rankBits = 4
 	case members < 1<<8:
-		t.perWord, t.bits = 1, 32
-	default:
-		t.perWord, t.bits = 0, 64
+		t.rankBits = 8
 	}
-	t.inWord = 1<<t.perWord - 1
-	t.rankBits = uint8(t.bits / depth)
+	t.entryBits = depth * uint64(t.rankBits)
 	t.rankMask = 1<<t.rankBits - 1
-	t.entryMask = ^uint64(0) >> (64 - t.bits)
-	switch {
-	case placed == 0:
-		return t
-	case placed == 1:
-		slots = 4 // all keys have the same answer
-	}
-	t.shift = uint8(64 - bits.Len(uint(slots-1)))
-	t.words = make([]atomic.Uint64, slots>>t.perWord)
+	t.entryMask = ^uint64(0) >> (64 - t.entryBits)
+	t.words = make([]atomic.Uint64, slots*int(t.entryBits)/64)
+	t.slotShift = uint8(64 - bits.Len(uint(slots-1)))
+	t.wordShift = uint8(64 - bits.Len(uint(len(t.words)-1)))
 	return t
 }
 
 // slots returns the number of slots.
-func (t *table) slots() int { return len(t.words) << t.perWord }
+func (t *table) slots() int { return len(t.words) * 64 / int(t.entryBits) }
 
-// slot returns the slot of a mixed key. It has no meaning when there are no
-// slots; word then answers zero.
-func (t *table) slot(mixed uint64) uint64 { return mixed >> (t.shift & 63) }
+// slot returns the slot of a mixed key.
+func (t *table) slot(mixed uint64) uint64 { return mixed >> (t.slotShift & 63) }
 
-// word returns the word of the slot, shifted so that the slot's entry is lowest,
-// or zero if the slot does not exist.
-func (t *table) word(slot uint64) uint64 {
-	i := slot >> (t.perWord & 63)
-	if i >= uint64(len(t.words)) {
+// load returns the entry of the mixed key's slot in its lower bits, followed by
+// entries of other slots.
+func (t *table) load(mixed uint64) uint64 {
+	word := mixed >> (t.wordShift & 63)
+	if word >= uint64(len(t.words)) {
 		return 0
 	}
-	return t.words[i].Load() >> ((slot & t.inWord) * t.bits & 63)
+	return t.words[word].Load() >> (t.slot(mixed) * t.entryBits & 63)
 }
-
-// entry returns the entry of the slot, or zero if it has not been computed or
-// does not exist.
-func (t *table) entry(slot uint64) uint64 { return t.word(slot) & t.entryMask }
 
 // store sets the entry of a slot that exists.
 func (t *table) store(slot, entry uint64) {
-	t.words[slot>>(t.perWord&63)].Or(entry << ((slot & t.inWord) * t.bits & 63))
+	bit := slot * t.entryBits
+	t.words[bit/64].Or(entry << (bit % 64))
 }
 
-// first returns the position of an entry's first member, or -1 if it has none.
+// first returns the position of the first member of an entry, or -1 if it has
+// none.
 func (t *table) first(entry uint64) int { return int(entry&t.rankMask) - 1 }
 
-// rest returns an entry without its first member.
+// rest returns the entry without its first member.
 func (t *table) rest(entry uint64) uint64 { return entry >> (t.rankBits & 63) }
 
 // pack returns the entry of the ranked positions.

@@ -4,11 +4,11 @@ import "iter"
 
 // Lookup returns the position of the key's home, or -1 if no member has weight.
 func (r *Ring) Lookup(key uint64) int {
-	slot := r.table.slot(mix(key))
-	if i := r.table.first(r.table.word(slot)); i >= 0 {
+	mixed := mix(key)
+	if i := r.table.first(r.table.load(mixed)); i >= 0 {
 		return i
 	}
-	return r.table.first(r.compute(slot))
+	return r.table.first(r.compute(r.table.slot(mixed)))
 }
 
 // Walk returns the positions of all members of positive weight in the key's order
@@ -22,15 +22,15 @@ func (r *Ring) Lookup(key uint64) int {
 // as many draws as there are members the rest follows.
 func (r *Ring) Walk(key uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		slot := r.table.slot(mix(key))
-		entry := r.ranking(slot)
-		for rest := entry; rest != 0; rest = r.table.rest(rest) {
-			if !yield(r.table.first(rest)) {
+		mixed := mix(key)
+		entry := r.entry(mixed)
+		for left := entry; left != 0; left = r.table.rest(left) {
+			if !yield(r.table.first(left)) {
 				return
 			}
 		}
 		if len(r.scorers) > depth {
-			r.walkOn(slot, entry, yield)
+			r.walkOn(r.table.slot(mixed), entry, yield)
 		}
 	}
 }
@@ -39,29 +39,33 @@ func (r *Ring) Walk(key uint64) iter.Seq[int] {
 // the extended slice; a max of 0 or less appends none. If dst has room and the
 // ring no more than 4,096 members, it does not allocate.
 func (r *Ring) AppendWalk(dst []int, key uint64, max int) []int {
-	slot := r.table.slot(mix(key))
-	entry := r.ranking(slot)
-	mask, shift := r.table.rankMask, r.table.rankBits&63
-	if n := len(dst); max >= depth && len(r.scorers) >= depth && n+depth <= cap(dst) {
-		// The usual case, a third faster than the loop.
-		dst = dst[:n+depth]
-		four := dst[n:]
-		four[0], four[1] = int(entry&mask)-1, int(entry>>shift&mask)-1
-		four[2], four[3] = int(entry>>(2*shift&63)&mask)-1, int(entry>>(3*shift&63)&mask)-1
+	mixed := mix(key)
+	entry := r.entry(mixed)
+	if max >= depth && len(r.scorers) >= depth {
+		t := &r.table
+		second := t.rest(entry)
+		third := t.rest(second)
+		dst = append(dst, t.first(entry), t.first(second), t.first(third), t.first(t.rest(third)))
 		max -= depth
 	} else {
-		for rest := entry; rest != 0 && max > 0; rest >>= shift {
-			dst = append(dst, int(rest&mask)-1)
+		for left := entry; left != 0 && max > 0; left = r.table.rest(left) {
+			dst = append(dst, r.table.first(left))
 			max--
 		}
 	}
 	if max > 0 && len(r.scorers) > depth {
-		r.walkOn(slot, entry, func(i int) bool {
-			dst = append(dst, i)
-			max--
-			return max > 0
-		})
+		return r.appendWalkOn(dst, r.table.slot(mixed), entry, max)
 	}
+	return dst
+}
+
+// appendWalkOn appends the first max members of walkOn.
+func (r *Ring) appendWalkOn(dst []int, slot, entry uint64, max int) []int {
+	r.walkOn(slot, entry, func(i int) bool {
+		dst = append(dst, i)
+		max--
+		return max > 0
+	})
 	return dst
 }
 
@@ -82,8 +86,7 @@ func (r *Ring) walkOn(slot, entry uint64, yield func(int) bool) {
 	}
 	seed := mix(^slot)
 	for draw := range uint64(2 * len(r.scorers)) {
-		i := r.table.first(r.ranking(r.table.slot(mix(seed + draw))))
-		if !visit(i) {
+		if !visit(r.table.first(r.entry(mix(seed + draw)))) {
 			return
 		}
 	}
@@ -97,16 +100,16 @@ func (r *Ring) walkOn(slot, entry uint64, yield func(int) bool) {
 	}
 }
 
-// ranking returns the entry of the slot.
-func (r *Ring) ranking(slot uint64) uint64 {
-	if entry := r.table.entry(slot); entry != 0 {
+// entry returns the entry of the mixed key's slot, which it computes if need be.
+// In a ring without members of weight it is zero.
+func (r *Ring) entry(mixed uint64) uint64 {
+	if entry := r.table.load(mixed) & r.table.entryMask; entry != 0 {
 		return entry
 	}
-	return r.compute(slot)
+	return r.compute(r.table.slot(mixed))
 }
 
-// compute ranks the members for the slot and keeps the result. In a ring without
-// members of weight it returns zero.
+// compute ranks the members for the slot and keeps the result.
 func (r *Ring) compute(slot uint64) uint64 {
 	if len(r.scorers) == 0 {
 		return 0
