@@ -5,19 +5,23 @@ type list struct{ first, last *holding }
 
 func (l *list) pushBack(h *holding) { l.link(h, l.last) }
 
-// insert puts h before the first holding that was used later. What becomes idle
-// was nearly always used last of all, or is what an evicted leaf hung on and as
-// old as that one, so few steps are taken from either end.
+// insert puts h where the order by last use wants it. What becomes idle was
+// mostly used last of all; what an evicted leaf hung on is as old as that one, or
+// anywhere if it had other leaves, so it is looked for from both ends.
 func (l *list) insert(h *holding) {
 	if l.last == nil || l.last.used <= h.used {
 		l.link(h, l.last)
 		return
 	}
-	after := l.first
-	for after.used < h.used {
-		after = after.next
+	older, newer := l.first, l.last
+	for older.used < h.used && newer.used > h.used {
+		older, newer = older.next, newer.prev
 	}
-	l.link(h, after.prev)
+	if older.used >= h.used {
+		l.link(h, older.prev)
+	} else {
+		l.link(h, newer)
+	}
 }
 
 // link puts h behind prev, or first if prev is nil.
