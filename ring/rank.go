@@ -35,14 +35,47 @@ func (c *contender) beats(d *contender) bool {
 	return c.hash > d.hash
 }
 
-// rank fills ranked with the best scorers of the slot, best first, leaving out
-// those that skip reports, and returns how many there are. A nil skip leaves out
-// nobody.
+// rank fills ranked with the best members for the slot, best first, and returns
+// how many there are.
+func (r *Ring) rank(ranked []contender, slot uint64) int {
+	if r.equal {
+		return rankEqual(ranked, r.scorers, slot)
+	}
+	return rankWeighted(ranked, r.scorers, slot, nil)
+}
+
+// rankEqual is rankWeighted for scorers of equal weight. As negLog never rises
+// with the hash, their order is that of the hashes, and takes no logarithm.
+func rankEqual(ranked []contender, scorers []scorer, slot uint64) int {
+	n := 0
+	worst := uint64(0) // hash of the last of a full ranking
+	base := mix(slot + 1)
+	for i := range scorers {
+		hash := mix(base ^ scorers[i].seed)
+		if hash <= worst && n == len(ranked) {
+			continue
+		}
+		if n < len(ranked) {
+			n++
+		}
+		at := n - 1
+		for ; at > 0 && hash > ranked[at-1].hash; at-- {
+			ranked[at] = ranked[at-1]
+		}
+		ranked[at] = contender{hash: hash, index: scorers[i].index}
+		worst = ranked[n-1].hash
+	}
+	return n
+}
+
+// rankWeighted fills ranked with the best scorers of the slot, best first,
+// leaving out those that skip reports, and returns how many there are. A nil skip
+// leaves out nobody.
 //
 // Almost no member needs the logarithm. As -ln(1-x) >= x, one whose hash is too
 // far from the top for that cheap bound can't beat the last of those ranked so
 // far; the bound is rounded down by far more than negLog errs.
-func rank(ranked []contender, scorers []scorer, slot uint64, skip func(*scorer) bool) int {
+func rankWeighted(ranked []contender, scorers []scorer, slot uint64, skip func(*scorer) bool) int {
 	const bound = fraction - 32 // fixed-point bits that the bound leaves out: it has 32
 	n := 0
 	worst := uint64(1) << 32 // loss/weight of the last of a full ranking, rounded up
@@ -54,17 +87,15 @@ func rank(ranked []contender, scorers []scorer, slot uint64, skip func(*scorer) 
 			continue
 		}
 		c := contender{negLog(hash), hash, s.weight, s.index}
-		at := n
-		for at > 0 && c.beats(&ranked[at-1]) {
-			at--
-		}
-		if at == len(ranked) {
-			continue
-		}
 		if n < len(ranked) {
 			n++
+		} else if !c.beats(&ranked[n-1]) {
+			continue
 		}
-		copy(ranked[at+1:n], ranked[at:])
+		at := n - 1
+		for ; at > 0 && c.beats(&ranked[at-1]); at-- {
+			ranked[at] = ranked[at-1]
+		}
 		ranked[at] = c
 		if n == len(ranked) {
 			last := &ranked[n-1]

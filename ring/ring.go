@@ -79,6 +79,7 @@ type Ring struct {
 	config  Config
 	members []Member // sorted by ID
 	scorers []scorer // those of positive weight, in the same order
+	equal   bool     // these have the same weight
 	table   table
 }
 
@@ -133,7 +134,10 @@ func build(c Config, members []Member, hash func(string) uint64) (*Ring, error) 
 	if slots == 0 {
 		slots = defaultSlots
 	}
-	r := &Ring{config: c, members: members, scorers: scorers}
+	r := &Ring{config: c, members: members, scorers: scorers, equal: true}
+	for i := range scorers {
+		r.equal = r.equal && scorers[i].weight == scorers[0].weight
+	}
 	r.table = newTable(slots, len(members), len(scorers))
 	if c.SlotCap > 0 {
 		r.capSlots()

@@ -15,14 +15,14 @@ func (r *Ring) capSlots() {
 	full := func(s *scorer) bool { return room[s.index] == 0 }
 	for slot := range uint64(r.table.slots()) {
 		var ranked [depth]contender
-		n := rank(ranked[:], r.scorers, slot, nil)
+		n := r.rank(ranked[:], slot)
 		owner := 0
 		for owner < n && room[ranked[owner].index] == 0 {
 			owner++
 		}
 		if owner == n { // then n is depth: the limits leave room for every slot
 			owner--
-			rank(ranked[owner:owner+1], r.scorers, slot, full)
+			rankWeighted(ranked[owner:owner+1], r.scorers, slot, full)
 		}
 		home := ranked[owner]
 		copy(ranked[1:owner+1], ranked[:owner])

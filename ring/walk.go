@@ -115,7 +115,7 @@ func (r *Ring) compute(slot uint64) uint64 {
 		return 0
 	}
 	var ranked [depth]contender
-	n := rank(ranked[:], r.scorers, slot, nil)
+	n := r.rank(ranked[:], slot)
 	entry := r.table.pack(ranked[:n])
 	r.table.store(slot, entry)
 	return entry
