@@ -257,6 +257,8 @@ func TestBody_MetaOfFieldsInOtherPlaces(t *testing.T) {
 		{`{"messages":[{}],"options":{"num_predict":7}}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 7 }},
 		{`{"messages":[{}],"max_tokens":9,"max_completion_tokens":5}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 5 }},
 		{`{"prompt":"x","n_predict":-1}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 0 }},
+		{`{"prompt":"x","max_tokens":2147483647}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 2147483647 }},
+		{`{"prompt":"x","max_tokens":2147483648}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 0 }},
 		{`{"prompt":"x","max_tokens":1e3}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 0 }},
 		{`{"prompt":"x","max_tokens":99999999999999999999}`, func(m tokenprefix.Meta) bool { return m.MaxOutputTokens == 0 }},
 		{`{"prompt":"x","stream":"true"}`, func(m tokenprefix.Meta) bool { return !m.Stream }},

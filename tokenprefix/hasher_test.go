@@ -43,6 +43,13 @@ func TestHasher_ValidateNamesTheField(t *testing.T) {
 	}
 }
 
+func TestHasher_LargestBlocks(t *testing.T) {
+	sig := tokens(&tokenprefix.Hasher{BlockTokens: 65536}, tokenprefix.Scope{}, make([]uint32, 65536)...)
+	if len(sig.Blocks) != 1 || sig.BlockTokens != 65536 {
+		t.Errorf("%d blocks of %d tokens, want 1 of 65536", len(sig.Blocks), sig.BlockTokens)
+	}
+}
+
 func TestHasher_SmallestBlocks(t *testing.T) {
 	h := &tokenprefix.Hasher{BlockTokens: 1, BytesPerToken: 0.01}
 	sig, _ := signed(t, h, tokenprefix.Scope{}, []byte(`{"prompt":"abc"}`))
@@ -172,6 +179,11 @@ func TestObserve_IgnoresWhatTeachesNothing(t *testing.T) {
 	h.Text(&sig, tokenprefix.Scope{}, text)
 	if sig.Tokens != want.Tokens {
 		t.Errorf("Tokens = %d, want %d as before", sig.Tokens, want.Tokens)
+	}
+	h.Observe(&want, 64) // the smallest count that teaches: 78 bytes a token
+	h.Text(&sig, tokenprefix.Scope{}, text)
+	if sig.Tokens >= want.Tokens {
+		t.Errorf("Tokens = %d after an observation of 64, want fewer than %d", sig.Tokens, want.Tokens)
 	}
 	// Absurd counts move it, but no further than one to 64 bytes a token.
 	for range 1000 {

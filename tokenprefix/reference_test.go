@@ -262,7 +262,7 @@ func randomTurns(r *rand.Rand, n int) []message {
 
 // randomText returns 1 to n characters of all sorts, the awkward ones included.
 func randomText(r *rand.Rand, n int) string {
-	const awkward = "\"\\/\b\f\n\r\t\x00\x1f\x7f)MTKSR{[é水😀\ufffd\u2028"
+	const awkward = " \"\\/\b\f\n\r\t\x00\x1f\x7f)MTKSR{[é水😀\ufffd\u2028"
 	odd := []rune(awkward)
 	var b strings.Builder
 	for range 1 + r.IntN(n) {

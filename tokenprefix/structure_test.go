@@ -49,6 +49,14 @@ func TestBody_NoStructureCollides(t *testing.T) {
 			)
 		}
 	}
+	for _, odd := range []string{`1`, `2`, `[1]`, `[[1]]`, `true`, `{}`, `"1"`} {
+		bodies = append(bodies,
+			`[{"role":"user","content":[`+odd+`,"x"]}]`,
+			`[{"role":`+odd+`,"content":[]}]`,
+			`[{"role":"user","tool_calls":{"id":`+odd+`}}]`,
+			`[{"role":"user","content":[]},`+odd+`]`,
+		)
+	}
 	seen := map[uint64]string{}
 	h := fine()
 	var sig tokenprefix.Signature
@@ -84,6 +92,7 @@ func TestBody_WhatTakesPart(t *testing.T) {
 		{"key order in a tool", `"type":"function","function":{"name":"f"}`, `"function":{"name":"f"},"type":"function"`, true},
 		{"list of adapters", `"tools"`, `"lora":[{"id":0,"scale":0.5}],"tools"`, false},
 		{"adapter of SGLang", `"tools"`, `"lora_path":"sql","tools"`, false},
+		{"tools that are no list", `"tools"`, `"tools":{"a":1},"x"`, false},
 		{"documents", `"tools"`, `"documents":[{"text":"d"}],"tools"`, false},
 		{"template", `"tools"`, `"chat_template":"x","tools"`, false},
 		{"media options", `"tools"`, `"mm_processor_kwargs":{"min_pixels":1},"tools"`, false},
@@ -102,6 +111,39 @@ func TestBody_WhatTakesPart(t *testing.T) {
 		got, _ := signed(t, fine(), tokenprefix.Scope{}, []byte(strings.Replace(basis, test.old, test.new, 1)))
 		if same(got, want) != test.same {
 			t.Errorf("%s: same signature is %v, want %v", test.name, !test.same, test.same)
+		}
+	}
+}
+
+func TestBody_LoneSurrogatesKeepApart(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, forms := range [][]string{
+		{`\ud800`, `\uD800`},
+		{`\udfff`, `\uDfFF`},
+		{`\ud800\udc00`, `\uD800\uDC00`, "\U00010000"},
+		{`\udc00\ud800`, `\uDC00\uD800`},
+		{`\ud800\ndc00`, `\ud800\u000adc00`},
+		{`\ud800xudc00`, `\uD800\u0078udc00`},
+		{`\ud800dc00`},
+		{`d800`},
+		{`\\ud800`, `\u005cud800`},
+		{"\ufffd", `\uFFFD`},
+		{"\xed\xa0\x80"}, // a surrogate in UTF-8 is not UTF-8, and stays
+		{`\u12`},
+		{`\u00zz`},
+		{`\u00gg`},
+		{`\u00::`},
+		{`\u0020\u0021\u001f`, ` !\u001F`},
+	} {
+		want, _ := signed(t, fine(), tokenprefix.Scope{}, []byte(`{"prompt":"`+forms[0]+`"}`))
+		if other, ok := seen[want.Tail]; ok {
+			t.Errorf("prompts %q and %q have one tail", forms[0], other)
+		}
+		seen[want.Tail] = forms[0]
+		for _, f := range forms[1:] {
+			if got, _ := signed(t, fine(), tokenprefix.Scope{}, []byte(`{"prompt":"`+f+`"}`)); !same(got, want) {
+				t.Errorf("prompt %q = %+v, want %+v as of %q", f, got, want, forms[0])
+			}
 		}
 	}
 }
@@ -209,6 +251,7 @@ func TestBodyAs_NamedShapeDecides(t *testing.T) {
 		{tokenprefix.ShapeEmbeddings, `{"input":"x"}`, tokenprefix.AbsenceNone},
 		{tokenprefix.ShapeResponses, `{"input":7}`, tokenprefix.AbsenceWrongType},
 		{tokenprefix.ShapeResponses, `{"input":{}}`, tokenprefix.AbsenceWrongType},
+		{tokenprefix.ShapeResponses, `{"input":[]}`, tokenprefix.AbsenceEmptyPrompt},
 		{tokenprefix.ShapeGenerate, `{"prompt":"x"}`, tokenprefix.AbsenceNone},
 		{tokenprefix.ShapeGenerate, `{"inputs":""}`, tokenprefix.AbsenceEmptyPrompt},
 		{tokenprefix.ShapeGenerate, `{"inputs":true}`, tokenprefix.AbsenceWrongType},
