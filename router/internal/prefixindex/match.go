@@ -52,9 +52,9 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 	m.version = x.version
 	m.Deepest = 0
 
-	deepest, pos := &x.root, 0
+	deepest, up, pos := &x.root, &x.root, 0
 	for pos < len(chain) {
-		n := x.nodes[chain[pos]]
+		n := x.after(up, chain[pos])
 		if n == nil {
 			break
 		}
@@ -70,6 +70,7 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 		if same < len(n.blocks) {
 			break
 		}
+		up = n
 	}
 
 	m.Branches = deepest.branches.at(now)
@@ -100,9 +101,9 @@ func (n *node) recency(k int, now int64) float64 {
 // its blocks are on it.
 func (x *Index) holdingOf(s int32, chain []uint64) (*holding, int) {
 	var found *holding
-	depth, pos := 0, 0
+	depth, up, pos := 0, &x.root, 0
 	for pos < len(chain) {
-		n := x.nodes[chain[pos]]
+		n := x.after(up, chain[pos])
 		if n == nil {
 			break
 		}
@@ -122,6 +123,7 @@ func (x *Index) holdingOf(s int32, chain []uint64) (*holding, int) {
 		if same < len(n.blocks) {
 			break
 		}
+		up = n
 	}
 	return found, depth
 }

@@ -146,12 +146,12 @@ func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding 
 			depth += same
 			continue
 		}
-		n := x.nodes[chain[depth]]
+		up := &x.root
+		if h != nil {
+			up = h.node
+		}
+		n := x.after(up, chain[depth])
 		if n == nil {
-			up := &x.root
-			if h != nil {
-				up = h.node
-			}
 			n = x.grow(up, depth, chain[depth:])
 		}
 		same := common(n.blocks, chain[depth:])

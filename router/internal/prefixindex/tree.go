@@ -51,6 +51,18 @@ func common(a, b []uint64) int {
 	return lo
 }
 
+// after returns the node that follows up and begins with the given block, nil if
+// there is none. A hash that isn't chained, or that two prompts share by accident
+// or by somebody's intent, may lead to a node elsewhere in the tree: that one is
+// not taken. Of nodes that begin with the same hash the youngest is found; the
+// others are evicted as they get old.
+func (x *Index) after(up *node, block uint64) *node {
+	if n := x.nodes[block]; n != nil && n.parent == up {
+		return n
+	}
+	return nil
+}
+
 // grow adds a node with the given run below parent.
 func (x *Index) grow(parent *node, start int, run []uint64) *node {
 	n := x.spare.node(len(run))
@@ -124,7 +136,9 @@ func (x *Index) prune(n *node) {
 	for n != &x.root && len(n.holders) == 0 && n.kids == 0 {
 		up := n.parent
 		up.kids--
-		delete(x.nodes, n.blocks[0])
+		if x.nodes[n.blocks[0]] == n {
+			delete(x.nodes, n.blocks[0])
+		}
 		x.spare.keepNode(n)
 		n = up
 	}
