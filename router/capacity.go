@@ -18,10 +18,17 @@ const (
 	// capacityGrowth is the share by which the capacity grows with each answer
 	// that says more was cached than the full shadow knew.
 	capacityGrowth = 1.0 / 16
+	// capacityProbe is the share by which it grows, as long as nothing was ever
+	// missing, whenever the shadow is full and an answer finds what was predicted.
+	capacityProbe = 1.0 / 4
 	// capacityShrink is the share of the excess that is given up with each
 	// answer that says less was cached: half, since a miss may also come from
 	// an engine that was short of memory for a moment.
 	capacityShrink = 1.0 / 2
+	// surplus is how much more than predicted must have been cached, in tokens,
+	// to say that the capacity is more: an engine also keeps the last part of a
+	// prompt and the answer to it, which signatures of whole blocks don't show.
+	surplus = 4 * BlockTokens
 	// restartMisses is how many answers in a row must find almost nothing of
 	// what was predicted before an engine counts as restarted.
 	restartMisses = 3
@@ -34,8 +41,10 @@ const (
 // out by what was used since, so the capacity is no more than that; a part that
 // is there although the shadow had given it up says that the capacity is more.
 // Until something was missing for the first time there is no upper bound, and
-// the capacity doubles whenever the shadow is full and answers still find what
-// was predicted.
+// the capacity grows whenever the shadow is full and answers still find what was
+// predicted. Traffic that never comes back to old prompts says nothing about the
+// size, and near the limits of the fleet's memory a wrong one is expensive: where
+// the size is known it should be configured or reported.
 type capacity struct {
 	tokens     atomic.Int64
 	configured atomic.Bool // nothing else counts
@@ -82,18 +91,20 @@ func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
 	switch {
 	case predicted == 0 && cached < BlockTokens:
 		// Nothing was to be expected, and nothing was there.
-	case cached > predicted+BlockTokens:
+	case cached > predicted+surplus:
 		p.growCapacity(m, capacityGrowth)
 	case cached+BlockTokens >= predicted:
 		c.found(true)
 		if !c.bounded.Load() {
-			p.growCapacity(m, 1)
+			p.growCapacity(m, capacityProbe)
 		}
 	case d.lease.pin.LastUse == 0:
 		// It was in use at the time, and may not have been computed yet.
 	case c.found(cached*10 > predicted):
 		c.bounded.Store(true)
-		left := int64(p.index.Disprove(m.slot, d.lease.pin.LastUse)) * BlockTokens
+		// What was held when the request was sent, less what was older than the
+		// missing part, did not fit into the cache.
+		left := int64(d.lease.pin.Held-p.index.Disprove(m.slot, d.lease.pin.LastUse)) * BlockTokens
 		now := c.tokens.Load()
 		if !c.known.Load() && left < now {
 			c.tokens.Store(max(minCapacity, now-int64(float64(now-left)*capacityShrink)))
@@ -104,10 +115,10 @@ func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
 	}
 }
 
-// growCapacity raises an unknown capacity by a share, if it is used up.
+// growCapacity raises an unknown capacity by a share, if it did not suffice.
 func (p *Pool) growCapacity(m *member, share float64) {
 	c := &m.capacity
-	if c.known.Load() || !p.index.Usage(m.slot).Full() {
+	if c.known.Load() || !p.index.Usage(m.slot).Evicted {
 		return
 	}
 	c.tokens.Store(min(maxCapacity, int64(float64(c.tokens.Load())*(1+share))))

@@ -53,10 +53,10 @@ type Usage struct {
 	Blocks   int32 // held
 	Pinned   int32 // held and in use by requests in flight
 	Own      int32 // needed by requests in flight besides what is held
+	// Evicted says that something had to go for want of room since the capacity
+	// was last set.
+	Evicted bool
 }
-
-// Full says that caching more blocks would evict some.
-func (u Usage) Full() bool { return u.Blocks+u.Own >= u.Capacity }
 
 // shadow lists the holdings of one endpoint: those that may be evicted, least
 // recently used first, and the others in no order.
@@ -137,6 +137,7 @@ func (x *Index) SetCapacity(s Slot, blocks int) {
 		x.version++
 		x.usage[s.pos].Capacity = blocks32(blocks)
 		x.makeRoom(s.pos, 0)
+		x.usage[s.pos].Evicted = false
 	}
 }
 

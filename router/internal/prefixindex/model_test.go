@@ -202,8 +202,9 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			case op < 98:
 				i := rng.IntN(slots)
 				lastUse := now - int64(rng.IntN(300))
+				before := len(models[i].blocks)
 				models[i].disprove(lastUse)
-				if got, want := x.Disprove(slot[i], lastUse), len(models[i].blocks); got != want {
+				if got, want := x.Disprove(slot[i], lastUse), before-len(models[i].blocks); got != want {
 					t.Fatalf("seed %d/%d step %d: Disprove = %d, want %d", *seed, history, step, got, want)
 				}
 			case op < 99:

@@ -10,6 +10,9 @@ type Pin struct {
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
 	LastUse int64
+	// Held is the number of blocks that the endpoint held at the time, with those
+	// that requests in flight needed for themselves.
+	Held int
 }
 
 // Pin records that a prompt was sent to an endpoint: its blocks are cached
@@ -35,7 +38,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	}
 	x.version++
 
-	p := Pin{own: blocks32(own)}
+	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -73,8 +76,8 @@ func (x *Index) Unpin(p Pin, now int64) {
 
 // Disprove records that a part of the cache last used at the given time was
 // found missing at the endpoint, and evicts everything that is idle and no
-// younger: a cache that lost the one has lost the others before. It returns the
-// number of blocks still held.
+// younger: a cache that lost the one has lost the others before. It returns how
+// many blocks that were.
 func (x *Index) Disprove(slot Slot, lastUse int64) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -83,11 +86,12 @@ func (x *Index) Disprove(slot Slot, lastUse int64) int {
 	}
 	x.version++
 	s := slot.pos
+	before := x.usage[s].Blocks
 	idle := &x.lists[s].idle
 	for idle.first != nil && idle.first.used <= lastUse {
 		x.shrink(idle.first, idle.first.len)
 	}
-	return int(x.usage[s].Blocks)
+	return int(before - x.usage[s].Blocks)
 }
 
 // use counts one more request that ends at h.
@@ -200,6 +204,7 @@ func (x *Index) makeRoom(s int32, need int) {
 		if excess <= 0 {
 			return
 		}
+		u.Evicted = true
 		x.shrink(idle.first, min(excess, idle.first.len))
 	}
 }
