@@ -2,6 +2,7 @@ package ring_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -180,34 +181,42 @@ func BenchmarkLookupWhileUpdating(b *testing.B) {
 }
 
 // BenchmarkBoundedPick acquires and releases a place: Zipf keys, 16 in flight a
-// member, the oldest released first.
+// member whatever the number of goroutines, the oldest released first.
 func BenchmarkBoundedPick(b *testing.B) {
+	type stream struct {
+		keys   []uint64
+		flying []int
+	}
 	for _, n := range []int{8, 64, 256, 1024} {
 		b.Run(fmt.Sprintf("members=%d", n), func(b *testing.B) {
 			bound, err := warm(b, n).Bound(ring.LoadBound{Factor: 1.25})
 			if err != nil {
 				b.Fatal(err)
 			}
-			var routine atomic.Uint64
+			streams := make([]stream, runtime.GOMAXPROCS(0))
+			for g := range streams {
+				s := stream{make([]uint64, 1<<16), make([]int, 16*n/len(streams))}
+				next := zipf(uint64(g))
+				for i := range s.keys {
+					s.keys[i] = next()
+				}
+				for i := range s.flying {
+					s.flying[i] = bound.Acquire(s.keys[i])
+				}
+				streams[g] = s
+			}
+			var started atomic.Int64
 			b.ReportAllocs()
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
-				keys := make([]uint64, 1<<16)
-				next := zipf(routine.Add(1))
-				for i := range keys {
-					keys[i] = next()
-				}
-				flying := make([]int, 8*n)
-				for i := range flying {
-					flying[i] = bound.Acquire(keys[i%len(keys)])
-				}
-				b.ResetTimer()
+				s := streams[started.Add(1)-1]
 				for i := 0; pb.Next(); i++ {
-					slot := i % len(flying)
-					if err := bound.Release(flying[slot]); err != nil {
+					place := &s.flying[i%len(s.flying)]
+					if err := bound.Release(*place); err != nil {
 						b.Error(err)
 						return
 					}
-					flying[slot] = bound.Acquire(keys[i%len(keys)])
+					*place = bound.Acquire(s.keys[i%len(s.keys)])
 				}
 			})
 		})

@@ -24,20 +24,18 @@ type LoadBound struct {
 	Gap float64
 }
 
-// Bounded places keys on the members of a ring so that none holds more than its
+// Bounded places keys on the members of a ring so that none takes more than its
 // bound of what is in flight. It is safe for concurrent use, and the bound holds
 // then too: a place is reserved with a compare-and-swap against a limit that
 // counts everybody who is being placed. It must not be copied.
 //
-// It belongs to one ring. After a change of membership make a new one and let
-// what is in flight be released to the old.
+// Its ring never changes. After a change of membership go on with [Bounded.Over].
 type Bounded struct {
 	ring   *Ring
 	load   LoadBound
-	weight float64 // of all members
-	equal  bool    // all weights of placed members are the same
-	total  counter
-	counts []counter
+	weight float64    // of all members
+	total  *counter   // what all members hold, those that left included
+	counts []*counter // what each member holds
 }
 
 // counter has a cache line of its own: cores that count different things don't
@@ -59,20 +57,26 @@ func (r *Ring) Bound(l LoadBound) (*Bounded, error) {
 	if !(l.Gap >= 0) || math.IsInf(l.Gap, 0) {
 		return nil, fmt.Errorf("ring: %w: Gap %v is not a number of at least 0", ErrInvalid, l.Gap)
 	}
-	b := &Bounded{ring: r, load: l, equal: true, counts: make([]counter, r.Len())}
-	for i := range r.scorers {
-		b.weight += float64(r.scorers[i].weight)
-		b.equal = b.equal && r.scorers[i].weight == r.scorers[0].weight
-	}
-	return b, nil
+	nobody := &Bounded{ring: &Ring{}, load: l, total: new(counter)}
+	return nobody.Over(r), nil
 }
 
-// limit returns the most that a member of the given weight may hold when total
-// are in flight. The division comes last, so that a whole result is exact.
-func (b *Bounded) limit(total int64, weight int) int64 {
-	mean := float64(float64(total)*float64(weight)) / b.weight
-	strict := math.Ceil(float64(b.load.Factor*float64(total)*float64(weight)) / b.weight)
-	return max(1, int64(strict), int64(mean+b.load.Gap))
+// Over returns a Bounded over another ring, such as the next of a fleet, that
+// goes on counting: members keep what they hold, by their IDs. Both may be used
+// at the same time, and each place is given back to the Bounded that it was
+// acquired from. What members that left still hold counts in the total until it
+// is released; one that comes back after that starts at zero.
+func (b *Bounded) Over(r *Ring) *Bounded {
+	next := &Bounded{ring: r, load: b.load, total: b.total, counts: make([]*counter, r.Len())}
+	for i, m := range r.members {
+		next.weight += float64(m.Weight)
+		if old := b.ring.Index(m.ID); old >= 0 {
+			next.counts[i] = b.counts[old]
+		} else {
+			next.counts[i] = new(counter)
+		}
+	}
+	return next
 }
 
 // Acquire reserves a place for the key at the first member of its order that is
@@ -83,45 +87,44 @@ func (b *Bounded) Acquire(key uint64) int {
 	if len(r.scorers) == 0 {
 		return -1
 	}
-	total := b.total.Add(1)
-	limit := b.limit(total, int(r.scorers[0].weight))
 	mixed := mix(key)
 	entry := r.entry(mixed)
-	for rest := entry; rest != 0; rest = r.table.rest(rest) {
-		if i := r.table.first(rest); b.reserve(i, total, limit) {
-			return i
-		}
-	}
-	for {
-		got := -1
-		if len(r.scorers) > depth {
-			r.walkOn(r.table.slot(mixed), entry, func(i int) bool {
-				if b.reserve(i, total, limit) {
-					got = i
-				}
-				return got < 0
-			})
-		}
-		if got >= 0 {
-			return got
-		}
-		// The limits add up to more than there is to place, so this is only
-		// reached when others were placed and released meanwhile.
-		total = b.total.Load()
-		limit = b.limit(total, int(r.scorers[0].weight))
+	seed := drawSeed(r.table.slot(mixed))
+	for total := b.total.Add(1); ; total = b.total.Load() {
+		limit := b.limit(total, r.scorers[0].weight)
 		for rest := entry; rest != 0; rest = r.table.rest(rest) {
 			if i := r.table.first(rest); b.reserve(i, total, limit) {
 				return i
 			}
 		}
+		// Asking a full member again costs less than remembering it.
+		for k := range r.draws() {
+			if i := r.draw(seed, k); b.reserve(i, total, limit) {
+				return i
+			}
+		}
+		// The limits add up to the total or more, so all can be full only if
+		// others took and gave back places meanwhile.
 	}
 }
 
-// reserve takes a place at the member unless it is at its limit, which is known
-// if all weights are equal.
+// limit returns the most that a member of the given weight may hold when total
+// are in flight. The division comes last, so that a whole result is exact.
+func (b *Bounded) limit(total int64, weight uint32) int64 {
+	share := float64(total) * float64(weight)
+	limit := int64(math.Ceil(b.load.Factor * share / b.weight))
+	if b.load.Gap > 0 {
+		mean := share / b.weight
+		limit = max(limit, int64(mean+b.load.Gap))
+	}
+	return limit
+}
+
+// reserve takes a place at the member unless it is at its limit, which is given
+// for rings of equal weights.
 func (b *Bounded) reserve(i int, total, limit int64) bool {
-	if !b.equal {
-		limit = b.limit(total, b.ring.members[i].Weight)
+	if !b.ring.equal {
+		limit = b.limit(total, uint32(b.ring.members[i].Weight))
 	}
 	for {
 		n := b.counts[i].Load()
@@ -161,5 +164,6 @@ func (b *Bounded) InFlight(i int) int {
 	return int(b.counts[i].Load())
 }
 
-// Total returns what all members hold, with what is just being placed.
+// Total returns what all members hold, with what is just being placed and what
+// members hold that left.
 func (b *Bounded) Total() int { return int(b.total.Load()) }

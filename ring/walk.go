@@ -84,21 +84,31 @@ func (r *Ring) walkOn(slot, entry uint64, yield func(int) bool) {
 		left--
 		return yield(i) && left > 0
 	}
-	seed := mix(^slot)
-	for draw := range uint64(2 * len(r.scorers)) {
-		if !visit(r.table.first(r.entry(mix(seed + draw)))) {
+	seed := drawSeed(slot)
+	for k := range r.draws() {
+		if !visit(r.draw(seed, k)) {
 			return
 		}
 	}
-	start := int(seed % uint64(len(r.scorers)))
-	for _, part := range [2][]scorer{r.scorers[start:], r.scorers[:start]} {
-		for i := range part {
-			if !visit(int(part[i].index)) {
-				return
-			}
-		}
-	}
 }
+
+// draws is the number of draws that are certain to come to every member of
+// positive weight.
+func (r *Ring) draws() int { return 3 * len(r.scorers) }
+
+// draw returns the member at step k, below draws, on the way on from a slot's own
+// members. It can be one that was there before. Two thirds of the steps go to the
+// home of a random slot each, the last third to one member after the other.
+func (r *Ring) draw(seed uint64, k int) int {
+	n := len(r.scorers)
+	if k < 2*n {
+		return r.table.first(r.entry(mix(seed + uint64(k))))
+	}
+	return int(r.scorers[(seed+uint64(k))%uint64(n)].index)
+}
+
+// drawSeed returns the seed of the draws from a slot.
+func drawSeed(slot uint64) uint64 { return mix(^slot) }
 
 // entry returns the entry of the mixed key's slot, which it computes if need be.
 // In a ring without members of weight it is zero.
