@@ -127,6 +127,10 @@ func (w *bodyWriter) write(s Scope, m *Meta) Absence {
 		h.start(w.encoder, w.sig, domainTokens, s, scope)
 		if w.idPrompts(prompt) {
 			h.finishTokens(w.encoder, w.sig)
+			if w.sig.Tokens == 0 { // lists of no ids
+				w.sig.reset()
+				return AbsenceEmptyPrompt
+			}
 			return AbsenceNone
 		}
 	}
