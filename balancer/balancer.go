@@ -34,7 +34,8 @@ type Candidate struct {
 }
 
 // PickInfo is everything a policy may look at. It is valid only during the call
-// of Choose: a policy must not keep it, nor its Candidates.
+// of Choose: a policy must not keep it, nor its Candidates, and must not change
+// either.
 type PickInfo struct {
 	// Candidates are the endpoints allowed to take the request, in home order:
 	// the first is where a prompt that nobody has cached belongs. Beyond the

@@ -28,5 +28,9 @@ func (b Bound) Limit(total, weight, totalWeight int) int {
 		return math.MaxInt
 	}
 	mean := float64(total+1) * float64(weight) / float64(totalWeight)
-	return max(1, int(math.Ceil(b.Factor*mean)), int(mean+b.Gap))
+	limit := max(math.Ceil(b.Factor*mean), math.Floor(mean+b.Gap))
+	if !(limit < math.MaxInt32) {
+		return math.MaxInt // what doesn't fit converts differently on each architecture
+	}
+	return max(1, int(limit))
 }

@@ -245,3 +245,12 @@ func BenchmarkAffinity(b *testing.B) {
 		}
 	}
 }
+
+// A bound larger than any number of requests is none.
+func TestBound_HugeValuesDontOverflow(t *testing.T) {
+	for _, b := range []balancer.Bound{{Factor: 1e300}, {Factor: 3, Gap: 1e300}, {Factor: math.MaxFloat64, Gap: math.MaxFloat64}} {
+		if got := b.Limit(10, 1, 2); got != math.MaxInt {
+			t.Errorf("%+v.Limit(10, 1, 2) = %d, want no limit", b, got)
+		}
+	}
+}

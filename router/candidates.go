@@ -52,8 +52,11 @@ func (s *scratch) describe(r *Request) {
 	s.info = balancer.PickInfo{Candidates: s.info.Candidates[:0], MaxOutputTokens: r.MaxOutputTokens}
 	s.chain = nil
 	if r.Prefix != nil {
-		s.info.PromptTokens = r.Prefix.Tokens
 		s.chain = r.Prefix.Blocks
+		s.info.PromptTokens = r.Prefix.Tokens
+		if r.Prefix.Tokens <= 0 {
+			s.info.PromptTokens = len(s.chain) * BlockTokens
+		}
 		s.homeKey, s.info.Keyed = homeKey(r)
 	}
 	if r.Key != "" {
@@ -82,6 +85,15 @@ func homeKey(r *Request) (uint64, bool) {
 		return sig.Blocks[0], true
 	}
 	return sig.Tail, sig.Tail != 0
+}
+
+// tokens is the size of the first blocks of the chain, in the measure of
+// PromptTokens.
+func (s *scratch) tokens(r *Request, blocks int) int {
+	if sig := r.Prefix; sig != nil && sig.Tokens > 0 && len(sig.Blocks) > 0 {
+		return sig.PrefixTokens(blocks)
+	}
+	return min(blocks*BlockTokens, s.info.PromptTokens)
 }
 
 // ownBlocks is the number of blocks that the request needs beyond its chain, for
@@ -175,7 +187,7 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 	s.entries = append(s.entries, e)
 	c := s.candidate()
 	c.ID, c.Ordinal, c.Weight = e.id, ordinal, e.endpoint.Weight
-	c.CachedTokens = min(s.match.Depth(e.slot)*BlockTokens, s.info.PromptTokens)
+	c.CachedTokens = s.tokens(r, s.match.Depth(e.slot))
 	e.read(&c.Load, &s.match, now, p.config.ReportMaxAge)
 	if c.Load.Fresh {
 		if tokens, ok := c.Load.Report.KVCacheTokens.Get(); ok && e.capacity.reported(tokens) {

@@ -69,6 +69,7 @@ type lease struct {
 	uncached int
 	tail     uint64 // of the prompt, if this is the first one being computed
 	probe    bool
+	measured bool   // the tokens of the prompt are those of its blocks, not of a key
 	id       uint64 // among the announced ones
 	state    atomic.Uint32
 }
@@ -80,14 +81,14 @@ const (
 	released
 )
 
-func newDecision(p *Pool, s *scratch, choice balancer.Choice, e *entry, now time.Time) *Decision {
+func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *entry, now time.Time) *Decision {
 	c := &s.info.Candidates[choice.Index]
 	d := &Decision{
 		Endpoint:         e.endpoint,
 		Reason:           choice.Reason,
 		PromptTokens:     s.info.PromptTokens,
 		CachedTokens:     c.CachedTokens,
-		BestCachedTokens: min(s.match.Deepest*BlockTokens, s.info.PromptTokens),
+		BestCachedTokens: s.tokens(r, s.match.Deepest),
 		Continues:        s.info.Continues,
 		InFlight:         c.Load.InFlight,
 		Limit:            s.limits[choice.Index],
@@ -113,6 +114,7 @@ func newDecision(p *Pool, s *scratch, choice balancer.Choice, e *entry, now time
 		d.Alternatives = d.alternatives[:len(d.Alternatives)+1]
 	}
 	d.lease.pool, d.lease.member = p, e.member
+	d.lease.measured = r.Prefix != nil && len(r.Prefix.Blocks) > 0
 	return d
 }
 
@@ -211,8 +213,8 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 		wait := min(max(o.RetryAfter, time.Second), maxBackPressure)
 		m.busyUntil.Store(nano + int64(wait))
 	case good:
-		if cached, ok := o.CachedTokens.Get(); ok {
-			p.learnCapacity(m, d, int(cached))
+		if _, ok := o.CachedTokens.Get(); ok && d.lease.measured {
+			p.learnCapacity(m, d, o.cachedOf(d.PromptTokens))
 		}
 	}
 }

@@ -87,5 +87,5 @@ func sameTarget(a, b *Endpoint) bool {
 	if a.URL == nil || b.URL == nil {
 		return a.URL == b.URL
 	}
-	return *a.URL == *b.URL
+	return a.URL.String() == b.URL.String() // the user part is a pointer, new in each parse
 }

@@ -20,7 +20,9 @@ type Outcome struct {
 	// RetryAfter is the time for which an endpoint that answered 429 or 503
 	// asked to be left alone, zero if it did not ask.
 	RetryAfter time.Duration
-	// PromptTokens and CachedTokens are what the answer says about its usage.
+	// PromptTokens and CachedTokens are what the answer says about its usage. Give
+	// both: sizes of prompts are estimates, and what was cached can be compared
+	// with what was predicted only as a share of the prompt.
 	PromptTokens, CachedTokens loadstats.Count
 }
 
@@ -63,4 +65,17 @@ func (o *Outcome) verdict() verdict {
 		return silent
 	}
 	return good
+}
+
+// cachedOf is how many tokens were cached of a prompt whose size was estimated:
+// the share that the answer tells, in the measure of the estimate. An estimate
+// that is off by a fifth would otherwise look like a cache that lost a fifth of
+// every prompt.
+func (o *Outcome) cachedOf(estimate int) int {
+	cached, _ := o.CachedTokens.Get()
+	if prompt, _ := o.PromptTokens.Get(); prompt > 0 {
+		share := min(1, float64(cached)/float64(prompt))
+		return int(share * float64(estimate))
+	}
+	return int(cached)
 }

@@ -98,15 +98,38 @@ func (p *Pool) choose(s *scratch, r *Request, now time.Time) (balancer.Choice, e
 	if err != nil {
 		return choice, err
 	}
-	if choice.Index < 0 || choice.Index >= len(s.info.Candidates) {
-		return choice, fmt.Errorf("router: policy chose candidate %d of %d", choice.Index, len(s.info.Candidates))
+	if err := s.checkChoice(&choice); err != nil {
+		return choice, err
 	}
 	return choice, nil
 }
 
+// checkChoice finds what would break the books in the answer of a policy.
+func (s *scratch) checkChoice(c *balancer.Choice) error {
+	n := len(s.entries)
+	if len(s.info.Candidates) != n {
+		return fmt.Errorf("router: policy made %d candidates of %d", len(s.info.Candidates), n)
+	}
+	if c.Index < 0 || c.Index >= n {
+		return fmt.Errorf("router: policy chose candidate %d of %d", c.Index, n)
+	}
+	if got, want := s.info.Candidates[c.Index].ID, s.entries[c.Index].id; got != want {
+		return fmt.Errorf("router: policy moved candidates: %q is where %q was", got, want)
+	}
+	if c.NumOthers < 0 || c.NumOthers > len(c.Others) {
+		return fmt.Errorf("router: policy ranked %d others, want 0 to %d", c.NumOthers, len(c.Others))
+	}
+	for _, o := range c.Others[:c.NumOthers] {
+		if o.Index < 0 || o.Index >= n {
+			return fmt.Errorf("router: policy ranked candidate %d of %d", o.Index, n)
+		}
+	}
+	return nil
+}
+
 // duplicate finds the candidate where the same prompt is being computed.
 func (p *Pool) duplicate(s *scratch, r *Request) (int, bool) {
-	if r.Prefix == nil || len(r.Prefix.Blocks) == 0 {
+	if r.Prefix == nil || len(r.Prefix.Blocks) == 0 || r.Prefix.Tail == 0 {
 		return 0, false
 	}
 	m := p.duplicates.find(r.Prefix.Tail)
@@ -134,12 +157,12 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.
 		p.becameIdle(e.member)
 		return nil
 	}
-	d := newDecision(p, s, choice, e, now)
+	d := newDecision(p, s, r, choice, e, now)
 	l := &d.lease
 	l.sent, l.uncached = now, uncached
 	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), now.UnixNano(), !s.info.Continues)
 	l.probe = e.circuit.begin(now.UnixNano())
-	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
+	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}
 	e.picks.Add(1)

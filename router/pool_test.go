@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,19 @@ func TestPool_PolicyThatErrs(t *testing.T) {
 			return balancer.Choice{Index: len(p.Candidates)}, nil
 		}},
 		{"negative index", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{Index: -1}, nil }},
+		{"too many others", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{NumOthers: 3}, nil }},
+		{"less than no others", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{NumOthers: -1}, nil }},
+		{"other out of range", func(*balancer.PickInfo) (balancer.Choice, error) {
+			return balancer.Choice{NumOthers: 1, Others: [2]balancer.Ranked{{Index: 2}}}, nil
+		}},
+		{"candidates added", func(p *balancer.PickInfo) (balancer.Choice, error) {
+			p.Candidates = append(p.Candidates, p.Candidates...)
+			return balancer.Choice{Index: 2}, nil
+		}},
+		{"candidates sorted", func(p *balancer.PickInfo) (balancer.Choice, error) {
+			slices.Reverse(p.Candidates)
+			return balancer.Choice{}, nil
+		}},
 		{"error", func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{}, errors.New("no") }},
 	} {
 		p := newPool(t, router.Config{Endpoints: fleet(2), Policy: c.policy})

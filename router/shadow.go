@@ -33,6 +33,11 @@ func (s *Shadow) Pick(req Request) (*Decision, error) {
 	if s.Compare != nil {
 		s.Compare(d, c)
 	}
-	d.shadow = c
+	// Either may be shadowed itself already.
+	last := d
+	for last.shadow != nil {
+		last = last.shadow
+	}
+	last.shadow = c
 	return d, nil
 }

@@ -1,0 +1,154 @@
+package router_test
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/router"
+)
+
+// Signatures made by hand may lack what a Hasher fills in.
+
+func TestPick_SignaturesWithoutTailAreNoDuplicates(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(4)})
+	used := map[string]bool{}
+	for i := range uint64(40) {
+		s := prompt(i, 20)
+		s.Tail = 0
+		d := pick(t, p, router.Request{Prefix: s})
+		if d.Reason == balancer.Duplicate {
+			t.Fatalf("prompt %d: %v, but it is another one", i, d)
+		}
+		used[d.Endpoint.ID] = true
+		d.ReleaseAt(start, router.Outcome{})
+	}
+	if len(used) != 4 {
+		t.Errorf("40 prompts went to %v, want all 4 endpoints", used)
+	}
+	if n := p.Duplicates(); n != 0 {
+		t.Errorf("%d prompts count as being computed at the end", n)
+	}
+}
+
+func TestPick_SignaturesWithoutTokensHaveAffinity(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(4)})
+	s := prompt(1, 20)
+	s.Tokens = 0
+	pick(t, p, router.Request{Prefix: s}).ReleaseAt(start, router.Outcome{})
+	d := pick(t, p, router.Request{Prefix: s})
+	if d.Reason != balancer.Warm || d.CachedTokens != 20*router.BlockTokens || d.PromptTokens != d.CachedTokens {
+		t.Errorf("second request: %v, want it warm with all of 20 blocks", d)
+	}
+}
+
+// A tokenizer that makes fewer or more tokens of the text than was estimated
+// must not look like a cache that loses or gains some of every prompt.
+func TestPool_CapacityDoesNotDependOnTheTokenizer(t *testing.T) {
+	for _, perEstimate := range []float64{0.6, 0.8, 1, 1.3, 2} {
+		p := newPool(t, router.Config{Endpoints: fleet(1)})
+		rng := rand.New(rand.NewPCG(1, 1))
+		now := start
+		s := signature(rng, nil, 40)
+		for range 30 {
+			other := signature(rng, nil, 10)
+			pick(t, p, router.Request{Prefix: &other, At: now}).ReleaseAt(now, router.Outcome{})
+			now = now.Add(time.Second)
+			s = signature(rng, s.Blocks, 3)
+			d := pick(t, p, router.Request{Prefix: &s, At: now})
+			d.FirstTokenAt(now)
+			d.ReleaseAt(now, router.Outcome{
+				PromptTokens: loadstats.Known(int64(perEstimate * float64(d.PromptTokens))),
+				CachedTokens: loadstats.Known(int64(perEstimate * float64(d.CachedTokens))),
+			})
+			now = now.Add(time.Second)
+		}
+		if got := p.LearnedCapacity("e0"); got != 256<<10 {
+			t.Errorf("%v tokens for each estimated: capacity = %d, want it untouched", perEstimate, got)
+		}
+		if d := pick(t, p, router.Request{Prefix: &s, At: now}); d.CachedTokens != d.PromptTokens/256*256 {
+			t.Errorf("%v tokens for each estimated: %v, want everything cached", perEstimate, d)
+		}
+	}
+}
+
+// What a key stands for is made up; answers can't be compared with it.
+func TestPool_NothingIsLearnedFromKeysAlone(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1)})
+	for i := range 10 {
+		now := start.Add(time.Duration(i) * time.Second)
+		pick(t, p, router.Request{Key: "session", At: now}).ReleaseAt(now, router.Outcome{CachedTokens: loadstats.Known(100)})
+	}
+	if got := p.LearnedCapacity("e0"); got != 256<<10 {
+		t.Errorf("capacity = %d, want it untouched", got)
+	}
+	if d := pick(t, p, router.Request{Key: "session", At: start.Add(time.Hour)}); d.Reason != balancer.Warm {
+		t.Errorf("%v, want it warm", d)
+	}
+}
+
+func TestShadow_OfAShadow(t *testing.T) {
+	var pools [4]*router.Pool
+	for i := range pools {
+		pools[i] = newPool(t, router.Config{Endpoints: fleet(2)})
+	}
+	s := &router.Shadow{
+		Router:    &router.Shadow{Router: pools[0], Candidate: pools[1]},
+		Candidate: &router.Shadow{Router: pools[2], Candidate: pools[3]},
+	}
+	d := pick(t, s, router.Request{Prefix: prompt(1, 5)})
+	d.FirstTokenAt(start)
+	d.ReleaseAt(start, router.Outcome{})
+	for i, p := range pools {
+		if err := p.CheckInvariants(nil); err != nil {
+			t.Errorf("pool %d: %v", i, err)
+		}
+	}
+}
+
+func TestSetEndpoints_URLWithPasswordStaysTheSame(t *testing.T) {
+	endpoints := func(raw string) []router.Endpoint {
+		u, err := url.Parse(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []router.Endpoint{{ID: "a", URL: u, Weight: 1}}
+	}
+	p := newPool(t, router.Config{Endpoints: endpoints("http://user:one@host:1")})
+	d := pick(t, p, router.Request{Prefix: prompt(1, 5)})
+	for _, c := range []struct {
+		url string
+		all int // with those that left
+	}{
+		{"http://user:one@host:1", 1},
+		{"http://user:two@host:1", 2},
+	} {
+		if err := p.SetEndpointsAt(start, endpoints(c.url)); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(p.StatsAt(start)); got != c.all {
+			t.Errorf("after %s: %d endpoints with those that left, want %d", c.url, got, c.all)
+		}
+	}
+	d.ReleaseAt(start, router.Outcome{})
+}
+
+// The answer's cached tokens were found by the prefill endpoint: the decode
+// endpoint learns nothing from them, even if one pool has both.
+func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1)})
+	fill := prompt(1, 3000) // more than the first guess of the capacity
+	pick(t, p, router.Request{Prefix: fill}).ReleaseAt(start, router.Outcome{})
+	pair, err := (&router.PrefillDecode{Prefill: p, Decode: p}).Pick(router.Request{Prefix: prompt(2, 10), At: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair.FirstTokenAt(start)
+	pair.ReleaseAt(start, router.Outcome{PromptTokens: loadstats.Known(2560), CachedTokens: loadstats.Known(2560)})
+	if got := p.LearnedCapacity("e0"); got != 256<<10 {
+		t.Errorf("capacity = %d, want it untouched", got)
+	}
+}
