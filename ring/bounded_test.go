@@ -74,6 +74,99 @@ func TestBounded_WeightsShareTheBound(t *testing.T) {
 	}
 }
 
+func TestBounded_GoesOnCountingOverTheNextRing(t *testing.T) {
+	first := mustNew(t, fleet(4))
+	old, err := first.Bound(ring.LoadBound{Factor: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		old.Acquire(1)
+	}
+	gone := first.Member(1)
+	smaller, err := first.Without(gone.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := old.Over(smaller)
+	for i := range smaller.Len() {
+		if got := now.InFlight(i); got != 10 {
+			t.Errorf("member %d holds %d after the change, want 10", i, got)
+		}
+	}
+	// Those that the departed holds count until they are released.
+	for range 5 {
+		now.Acquire(1)
+	}
+	if now.Total() != 45 || old.Total() != 45 {
+		t.Errorf("Total = %d and %d, want 45", now.Total(), old.Total())
+	}
+	again := now.Over(first)
+	if got := again.InFlight(1); got != 0 {
+		t.Errorf("a member that came back holds %d, want 0", got)
+	}
+	for range 10 {
+		if err := old.Release(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := old.Release(1); !errors.Is(err, ring.ErrInvalid) {
+		t.Errorf("late Release too many = %v, want ErrInvalid", err)
+	}
+	if again.Total() != 35 || again.InFlight(1) != 0 || old.InFlight(1) != 0 {
+		t.Errorf("after late releases: Total = %d, the member holds %d and %d, want 35, 0, 0", again.Total(), again.InFlight(1), old.InFlight(1))
+	}
+	for range 5 {
+		if got := again.Acquire(1); got != 1 {
+			t.Errorf("with 35 of 40 places full, Acquire = %d, want the member without load", got)
+		}
+	}
+}
+
+// C35: a bound that is a ratio only drives keys off home by the noise of small
+// counts. Uniform keys over 8 members, with so many in flight a member on average.
+func TestBounded_GapAgainstNoise(t *testing.T) {
+	away := func(mean int, gap float64) float64 {
+		r := mustNew(t, fleet(8))
+		b, err := r.Bound(ring.LoadBound{Factor: 1.25, Gap: gap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(35, 1))
+		var flying []int
+		left := 0
+		const picks = 40_000
+		for range picks {
+			if len(flying) >= 8*mean {
+				k := rng.IntN(len(flying))
+				if err := b.Release(flying[k]); err != nil {
+					t.Fatal(err)
+				}
+				flying[k] = flying[len(flying)-1]
+				flying = flying[:len(flying)-1]
+			}
+			key := rng.Uint64()
+			i := b.Acquire(key)
+			if i != r.Lookup(key) {
+				left++
+			}
+			flying = append(flying, i)
+		}
+		return float64(left) / picks
+	}
+	for _, c := range []struct {
+		mean   int
+		most   float64 // share that may leave home with a gap of 4
+		strict float64 // share that leaves at least without one
+	}{{2, 0.01, 0.20}, {5, 0.05, 0.12}, {10, 0.08, 0.09}, {50, 0.02, 0}} {
+		with, without := away(c.mean, 4), away(c.mean, 0)
+		t.Logf("mean %d: %.1f %% leave home with a gap of 4, %.1f %% without", c.mean, 100*with, 100*without)
+		if with > c.most || without < c.strict {
+			t.Errorf("mean %d: %.3f leave home with a gap of 4, want at most %.2f; %.3f without, want at least %.2f", c.mean, with, c.most, without, c.strict)
+		}
+	}
+}
+
 func TestBounded_ReleaseOfNothingChangesNothing(t *testing.T) {
 	b := bounded(t, fleet(3), ring.LoadBound{})
 	i := b.Acquire(1)

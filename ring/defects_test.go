@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,53 @@ func TestDefect_OneAtATime(t *testing.T) {
 		}
 		if got := r.Lookup(uint64(i)); got < 0 != (r.Len() == 0) {
 			t.Fatalf("%d members: Lookup = %d", r.Len(), got)
+		}
+	}
+}
+
+// C17: one of ten members held eight times the others' share, until a restart.
+// A ring has no history that a restart could cure.
+func TestDefect_UnevenAfterChurn(t *testing.T) {
+	fresh := mustNew(t, fleet(10))
+	r := fresh
+	rng := rand.New(rand.NewPCG(17, 1))
+	var err error
+	for range 2000 {
+		m := r.Member(rng.IntN(r.Len()))
+		if r, err = r.Without(m.ID); err != nil {
+			t.Fatal(err)
+		}
+		if r, err = r.With(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := make([]int, 10)
+	const keys = 100_000
+	for key := range uint64(keys) {
+		i := r.Lookup(key)
+		if want := fresh.Lookup(key); i != want {
+			t.Fatalf("after churn Lookup(%d) = %d, fresh %d", key, i, want)
+		}
+		load[i]++
+	}
+	if most := slices.Max(load); most > keys/10*105/100 {
+		t.Errorf("fullest of 10 members has %d of %d keys, want at most 1.05 of the mean", most, keys)
+	}
+}
+
+// C45: a retry goes to another member, and the key comes home afterwards.
+func TestDefect_RetryOfTheSameMember(t *testing.T) {
+	r := mustNew(t, fleet(5))
+	for key := range uint64(100) {
+		home := r.Lookup(key)
+		for i := range r.Walk(key) {
+			if i == home {
+				continue // it refused the connection
+			}
+			if without, err := r.Without(r.Member(home).ID); err != nil || without.Member(without.Lookup(key)) != r.Member(i) {
+				t.Errorf("second choice of key %d = %s, which is not its home without %s (%v)", key, r.Member(i).ID, r.Member(home).ID, err)
+			}
+			break
 		}
 	}
 }

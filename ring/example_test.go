@@ -44,3 +44,16 @@ func ExampleBounded() {
 	}
 	// Output: b a c b a c
 }
+
+// A StatefulSet grows from three pods to four: keys stay or move to the new one.
+func ExampleOrdinals() {
+	for key := range uint64(5) {
+		fmt.Println(ring.Ordinals(3).Lookup(key), ring.Ordinals(4).AppendWalk(nil, key, 2))
+	}
+	// Output:
+	// 0 [0 3]
+	// 0 [0 1]
+	// 0 [3 1]
+	// 2 [3 1]
+	// 1 [1 0]
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/warmroute/warmroute/ring"
@@ -165,19 +166,16 @@ func TestRing_WalkVisitsEachMemberOnce(t *testing.T) {
 			if placed > 0 && order[0] != r.Lookup(key) {
 				t.Errorf("%d members: Walk(%d) begins with %d, Lookup = %d", n, key, order[0], r.Lookup(key))
 			}
-			for _, max := range []int{-1, 0, 1, 3, 4, 5, 9} {
-				got := r.AppendWalk([]int{-7}, key, max)
-				want := append([]int{-7}, order[:min(len(order), Max(max, 0))]...)
+			for _, most := range []int{-1, 0, 1, 3, 4, 5, 9} {
+				got := r.AppendWalk([]int{-7}, key, most)
+				want := append([]int{-7}, order[:min(len(order), max(most, 0))]...)
 				if !slices.Equal(got, want) {
-					t.Fatalf("%d members: AppendWalk(%d, %d) = %v, want %v", n, key, max, got, want)
+					t.Fatalf("%d members: AppendWalk(%d, %d) = %v, want %v", n, key, most, got, want)
 				}
 			}
 		}
 	}
 }
-
-// Max is max, whose name the loop above takes for the parameter of AppendWalk.
-func Max(a, b int) int { return max(a, b) }
 
 func TestRing_WeightsAreShares(t *testing.T) {
 	members := fleet(64)
@@ -226,47 +224,66 @@ func TestRing_Golden(t *testing.T) {
 	}
 }
 
+// Readers that touch a slot at the same time see one ranking.
+func TestRing_ConcurrentFirstTouchesAgree(t *testing.T) {
+	for _, n := range []int{8, 100, 300} { // one for each size of an entry
+		r, want := mustNew(t, fleet(n)), mustNew(t, fleet(n))
+		const keys, routines = 20_000, 4
+		var walks [routines][]int
+		var wg sync.WaitGroup
+		for g := range routines {
+			wg.Go(func() {
+				for key := range uint64(keys) {
+					walks[g] = r.AppendWalk(walks[g], key, 4)
+				}
+			})
+		}
+		wg.Wait()
+		var order []int
+		for key := range uint64(keys) {
+			order = want.AppendWalk(order, key, 4)
+		}
+		for g := range routines {
+			if !slices.Equal(walks[g], order) {
+				t.Errorf("%d members: goroutine %d saw other rankings than one alone", n, g)
+			}
+		}
+	}
+}
+
 func TestRing_LookupAndWalkDoNotAllocate(t *testing.T) {
 	r := warm(t, 1024)
+	b, err := r.Bound(ring.LoadBound{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	dst := make([]int, 0, 64)
 	key := uint64(0)
+	sum := 0
 	for name, f := range map[string]func(){
-		"Lookup":         func() { r.Lookup(key); key++ },
+		"Lookup":         func() { sum += r.Lookup(key); key++ },
 		"AppendWalk(4)":  func() { dst = r.AppendWalk(dst[:0], key, 4); key++ },
 		"AppendWalk(64)": func() { dst = r.AppendWalk(dst[:0], key, 64); key++ },
+		"Walk": func() {
+			for i := range r.Walk(key) {
+				if i%16 == 0 {
+					break
+				}
+			}
+			key++
+		},
+		"Ordinals.Lookup":     func() { sum += ring.Ordinals(1024).Lookup(key); key++ },
+		"Ordinals.AppendWalk": func() { dst = ring.Ordinals(1024).AppendWalk(dst[:0], key, 64); key++ },
+		"Acquire and Release": func() {
+			if err := b.Release(b.Acquire(key)); err != nil {
+				t.Error(err)
+			}
+			key++
+		},
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s allocates %v times", name, n)
 		}
 	}
-}
-
-func TestSlotCap_BoundsTheFullestMember(t *testing.T) {
-	c := ring.Config{SlotCap: 1.1}
-	r, err := c.New(fleet(256))
-	if err != nil {
-		t.Fatal(err)
-	}
-	load := make([]int, 256)
-	const keys = 1_000_000
-	for key := range uint64(keys) {
-		load[r.Lookup(key)]++
-	}
-	// 1.1 of the slots, and the noise of a million keys in 65,536 slots.
-	if got := float64(slices.Max(load)) * 256 / keys; got > 1.14 {
-		t.Errorf("max/mean = %.3f, want at most 1.14", got)
-	}
-	other, err := c.New(fleet(255))
-	if err != nil {
-		t.Fatal(err)
-	}
-	grown, err := other.With(fleet(256)[255])
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key := range uint64(10_000) {
-		if got, want := grown.Lookup(key), r.Lookup(key); got != want {
-			t.Fatalf("capped ring after With: Lookup(%d) = %d, rebuilt %d", key, got, want)
-		}
-	}
+	_ = sum
 }
