@@ -23,16 +23,16 @@ func (p *Pool) CheckInvariants(live map[string]int) error {
 		return nil
 	}
 	for _, e := range p.members.Load().members {
-		if e.left.Load() {
-			return fmt.Errorf("member %s has left", e.id)
+		if closed := e.closed.Load(); closed != (e.endpoint.Weight == 0) {
+			return fmt.Errorf("member %s of weight %d: closed = %v", e.id, e.endpoint.Weight, closed)
 		}
 		if err := add(e.member); err != nil {
 			return err
 		}
 	}
 	for _, e := range p.leaving {
-		if !e.left.Load() || e.ledger.InFlight() == 0 {
-			return fmt.Errorf("leaving %s: left = %v, %d in flight", e.id, e.left.Load(), e.ledger.InFlight())
+		if !e.closed.Load() || e.ledger.InFlight() == 0 {
+			return fmt.Errorf("leaving %s: closed = %v, %d in flight", e.id, e.closed.Load(), e.ledger.InFlight())
 		}
 		if err := add(e.member); err != nil {
 			return err

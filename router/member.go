@@ -19,9 +19,9 @@ type member struct {
 	circuit  circuit
 	report   *loadstats.Cell // nil without reports
 	capacity capacity
-	// left says that it is no member any more: a pick that raced with that
-	// must choose again.
-	left atomic.Bool
+	// closed says that it takes no new requests, because it left or drains: a
+	// pick that raced with that must choose again.
+	closed atomic.Bool
 	// busyUntil is the end of the time it asked to be left alone, UnixNano.
 	busyUntil atomic.Int64
 	// picks counts the requests that went to it.

@@ -75,18 +75,43 @@ func (p *Pool) SetEndpointsAt(now time.Time, endpoints []Endpoint) error {
 		}
 		next.members[i] = entry{e, p.join(&e, now, len(old.members) > 0)}
 	}
-	p.members.Store(next)
-
-	kept := make(map[*member]bool, len(next.members))
-	for i := range next.members {
-		kept[next.members[i].member] = true
-	}
-	for _, e := range old.members {
-		if !kept[e.member] {
-			p.leave(e)
-		}
+	for _, e := range p.replace(old, next) {
+		p.index.Leave(e.slot)
 	}
 	return nil
+}
+
+// replace brings the new membership into force and returns those that left. It
+// is one step for whoever looks at members and leaving under the lock. When it
+// returns, no pick that began before can put a request on an endpoint that
+// drains or left without being seen there.
+func (p *Pool) replace(old, next *snapshot) (left []entry) {
+	p.leavingMu.Lock()
+	defer p.leavingMu.Unlock()
+	kept := make(map[*member]bool, len(next.members))
+	for _, e := range next.members {
+		kept[e.member] = true
+		if e.endpoint.Weight > 0 {
+			e.closed.Store(false)
+		}
+	}
+	p.members.Store(next)
+	for _, e := range next.members {
+		if e.endpoint.Weight == 0 {
+			e.closed.Store(true)
+		}
+	}
+	for _, e := range old.members {
+		if kept[e.member] {
+			continue
+		}
+		left = append(left, e)
+		e.closed.Store(true)
+		if e.ledger.InFlight() > 0 {
+			p.leaving = append(p.leaving, e)
+		}
+	}
+	return left
 }
 
 // rebuild makes the ring for the members, from the old one when only one member
@@ -142,18 +167,6 @@ func (p *Pool) join(e *Endpoint, now time.Time, late bool) *member {
 	return m
 }
 
-// leave forgets what an endpoint that left has cached, and keeps it visible
-// until it is idle.
-func (p *Pool) leave(e entry) {
-	e.left.Store(true)
-	p.index.Leave(e.slot)
-	p.leavingMu.Lock()
-	defer p.leavingMu.Unlock()
-	if e.ledger.InFlight() > 0 {
-		p.leaving = append(p.leaving, e)
-	}
-}
-
 // WaitIdle waits until the endpoint with the given ID has nothing in flight,
 // whether it is a member, draining with weight zero, or has left. It returns nil
 // at once if the pool doesn't know it.
@@ -173,12 +186,12 @@ func (p *Pool) WaitIdle(ctx context.Context, id string) error {
 
 // inFlight counts the requests on every generation of an endpoint.
 func (p *Pool) inFlight(id string) int {
+	p.leavingMu.Lock()
+	defer p.leavingMu.Unlock()
 	n := 0
 	if e := p.members.Load().find(id); e != nil {
 		n = e.ledger.InFlight()
 	}
-	p.leavingMu.Lock()
-	defer p.leavingMu.Unlock()
 	for _, e := range p.leaving {
 		if e.id == id {
 			n += e.ledger.InFlight()
@@ -200,7 +213,7 @@ func (p *Pool) wake() <-chan struct{} {
 
 // becameIdle is called when a member has nothing in flight any more.
 func (p *Pool) becameIdle(m *member) {
-	if !m.left.Load() && !p.waiting.Load() {
+	if !m.closed.Load() && !p.waiting.Load() {
 		return
 	}
 	p.leavingMu.Lock()

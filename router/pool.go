@@ -24,7 +24,7 @@ type Pool struct {
 	duplicates duplicates
 	scratch    sync.Pool // *scratch
 
-	leavingMu sync.Mutex
+	leavingMu sync.Mutex    // held to change members and leaving together
 	leaving   []entry       // left, with requests in flight
 	idled     chan struct{} // closed when an endpoint becomes idle
 	waiting   atomic.Bool   // somebody waits for that
@@ -152,7 +152,7 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.
 	if !e.ledger.Reserve(now, c.Load.InFlight, uncached) {
 		return nil
 	}
-	if e.left.Load() {
+	if e.closed.Load() {
 		e.ledger.Release(now, uncached, true)
 		p.becameIdle(e.member)
 		return nil

@@ -31,6 +31,8 @@ func (p *Pool) Stats() []EndpointStats { return p.StatsAt(time.Now()) }
 func (p *Pool) StatsAt(now time.Time) []EndpointStats {
 	var match prefixindex.Match
 	p.index.Match(&match, nil, now.UnixNano())
+	p.leavingMu.Lock()
+	defer p.leavingMu.Unlock()
 	snap := p.members.Load()
 	stats := make([]EndpointStats, 0, len(snap.members))
 	add := func(e entry, left bool) {
@@ -46,8 +48,6 @@ func (p *Pool) StatsAt(now time.Time) []EndpointStats {
 	for _, e := range snap.members {
 		add(e, false)
 	}
-	p.leavingMu.Lock()
-	defer p.leavingMu.Unlock()
 	for _, e := range p.leaving {
 		add(e, true)
 	}
