@@ -13,7 +13,9 @@ import "github.com/warmroute/warmroute/loadstats"
 //	     + memory               cache that is not there
 //
 // The least cost wins; equal costs go by home order, so that a cold prefix has
-// the same home in every gateway. Costs are divided by the endpoint's weight.
+// the same home in every gateway. Costs are divided by the endpoint's weight, but
+// for own: were that divided too, every prompt would begin at the heaviest
+// endpoint as long as it is idle, however little heavier it is.
 //
 // The price of recomputing is 1, and grows with the share of the fleet that is
 // busy: work spent on copies while everyone waits delays everyone, and without
@@ -115,11 +117,11 @@ func (a Affinity) model(p *PickInfo) model {
 func (m *model) total(c *Candidate) float64 {
 	l := &c.Load
 	recompute := float64(m.deepest - c.CachedTokens)
-	total := float64(l.Backlog) + m.own + float64(recompute*m.copyPrice) + m.inFlight(l) + m.memory(l, recompute)
+	differs := float64(l.Backlog) + float64(recompute*m.copyPrice) + m.inFlight(l) + m.memory(l, recompute)
 	if w := float64(c.Weight); w != m.meanWeight {
-		total *= m.meanWeight / w
+		differs *= m.meanWeight / w
 	}
-	return total
+	return m.own + float64(differs)
 }
 
 func (m *model) inFlight(l *loadstats.Load) float64 {

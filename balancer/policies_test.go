@@ -134,7 +134,11 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		{"failing is not idle", []change{load(0, loadstats.Load{FailureShare: 0.5}), load(1, loadstats.Load{InFlight: 8})}, 2, balancer.Spillover},
 		{"fresh reports of others count", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}, Fresh: true})}, 1, balancer.Spillover},
 		{"stale ones don't", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}})}, 0, balancer.Cold},
-		{"weight counts", []change{load(0, loadstats.Load{InFlight: 1}), func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 }}, 3, balancer.Spillover},
+		{"weight counts", []change{
+			load(0, loadstats.Load{InFlight: 4}), load(1, loadstats.Load{InFlight: 4}), load(2, loadstats.Load{InFlight: 4}),
+			load(3, loadstats.Load{InFlight: 8}), func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 },
+		}, 3, balancer.Spillover},
+		{"weight alone moves nobody", []change{func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 }}, 0, balancer.Cold},
 	} {
 		info := &balancer.PickInfo{PromptTokens: 24_000, Keyed: true, Continues: true, Candidates: candidates(4)}
 		for _, f := range c.changes {

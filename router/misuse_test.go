@@ -147,7 +147,7 @@ func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
 		t.Fatal(err)
 	}
 	pair.FirstTokenAt(start)
-	pair.ReleaseAt(start, router.Outcome{PromptTokens: loadstats.Known(2560), CachedTokens: loadstats.Known(2560)})
+	pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
 	if got := p.LearnedCapacity("e0"); got != 256<<10 {
 		t.Errorf("capacity = %d, want it untouched", got)
 	}

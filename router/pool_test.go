@@ -525,3 +525,29 @@ func TestC21_BurstSpreads(t *testing.T) {
 		}
 	}
 }
+
+// Weights share out cold prompts in proportion, in an idle fleet too.
+func TestPool_ColdPromptsGoByWeight(t *testing.T) {
+	for _, weights := range [][]int{{1, 1, 1, 2}, {1, 2}, {10, 11, 10, 10}, {1, 1, 1, 1000}} {
+		endpoints := fleet(len(weights))
+		total := 0
+		for i, w := range weights {
+			endpoints[i].Weight = w
+			total += w
+		}
+		p := newPool(t, router.Config{Endpoints: endpoints})
+		const prompts = 2000
+		got := map[string]int{}
+		for i := range prompts {
+			d := pick(t, p, router.Request{Prefix: prompt(uint64(i), 40)})
+			got[d.Endpoint.ID]++
+			d.ReleaseAt(start, router.Outcome{})
+		}
+		for i, w := range weights {
+			want := float64(prompts*w) / float64(total)
+			if n := float64(got[endpoints[i].ID]); n < want*0.8-5 || n > want*1.2+5 {
+				t.Errorf("weights %v: %v, want about %.0f at %s", weights, got, want, endpoints[i].ID)
+			}
+		}
+	}
+}
