@@ -1,48 +1,41 @@
 package routertest
 
 import (
-	"context"
 	"time"
 
 	"github.com/warmroute/warmroute/internal/engine"
 )
 
-// job is a request in the engine. Its fields are guarded by the engine's mutex.
+// job is a request in the engine. Its numbers are guarded by the engine's mutex.
 type job struct {
-	sent    time.Duration // model time
-	cached  int
-	tokens  int // generated
-	ended   bool
-	changed chan struct{} // holds one value when something is new
+	sent   time.Duration // model time
+	cached int
+	tokens int           // generated
+	more   chan struct{} // holds a value if there are tokens nobody has looked at
+	over   chan struct{} // closed when there will be no more
 }
 
-func (j *job) finish() {
-	j.ended = true
-	j.notify()
-}
+func (j *job) end() { close(j.over) }
 
-func (j *job) notify() {
-	select {
-	case j.changed <- struct{}{}:
-	default:
-	}
-}
-
-// submit gives a prompt to the engine.
+// submit gives a prompt to the engine. The errors are the client's.
 func (e *Engine) submit(p *prompt) (int64, *job, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
-	j := &job{sent: now, changed: make(chan struct{}, 1)}
-	id := e.nextID
+	if e.server == nil {
+		return 0, nil, errKilled
+	}
+	e.advance()
+	id, now := e.nextID, e.now()
 	err := e.model.Submit(now, engine.Request{
 		ID: id, Blocks: p.blocks, PromptTokens: p.tokens, OutputTokens: p.maxTokens, Stream: p.stream,
 	})
 	if err != nil {
 		return 0, nil, err
 	}
-	e.nextID++
+	j := &job{sent: now, more: make(chan struct{}, 1), over: make(chan struct{})}
 	e.jobs[id] = j
+	e.nextID++
+	e.requests++
 	e.look()
 	return id, j, nil
 }
@@ -51,30 +44,26 @@ func (e *Engine) submit(p *prompt) (int64, *job, error) {
 func (e *Engine) cancel(id int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.jobs[id] != nil {
+	e.advance()
+	if j := e.jobs[id]; j != nil {
 		e.model.Cancel(e.now(), id)
 		delete(e.jobs, id)
+		j.end()
 		e.look()
 	}
 }
 
-// progress waits until the job has more than the given number of tokens or has
-// ended. complete says that it ended by itself; the error is that of the
-// context.
-func (e *Engine) progress(ctx context.Context, j *job, seen int) (tokens int, ended bool, err error) {
-	for {
-		e.mu.Lock()
-		tokens, ended = j.tokens, j.ended
-		e.mu.Unlock()
-		if tokens > seen || ended {
-			return tokens, ended, nil
-		}
-		select {
-		case <-j.changed:
-		case <-ctx.Done():
-			return tokens, ended, ctx.Err()
-		}
-	}
+// generated returns how many tokens of an answer there are, and how much of the
+// prompt was cached.
+func (e *Engine) generated(j *job) (tokens, cached int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return j.tokens, j.cached
+}
+
+// now is the model time.
+func (e *Engine) now() time.Duration {
+	return time.Duration(float64(time.Since(e.epoch)) * e.config.Speed)
 }
 
 // look makes the driver look again.
@@ -107,8 +96,10 @@ func (e *Engine) drive() {
 	}
 }
 
-// advance completes the iterations that are over, and returns how long the next
-// one takes in real time, or that there is none.
+// advance completes the iterations that are over, and returns how long the one
+// under way takes in real time, or that there is none. Whoever changes what the
+// engine has to do advances it first: a timer may be late, and nothing may happen
+// before it was asked for.
 func (e *Engine) advance() (wait time.Duration, busy bool) {
 	for {
 		end, busy := e.model.Next()
@@ -131,17 +122,19 @@ func (e *Engine) apply(ev *engine.Event) {
 	if j == nil {
 		return
 	}
+	j.cached, j.tokens = ev.CachedTokens, ev.OutputTokens
 	switch ev.Kind {
 	case engine.Admitted:
-		j.cached = ev.CachedTokens
 		return // nothing to show yet
 	case engine.FirstToken:
 		e.ttft.observe((ev.At - j.sent).Seconds())
-	}
-	j.tokens = ev.OutputTokens
-	if ev.Kind == engine.Done {
-		j.ended = true
+	case engine.Done:
 		delete(e.jobs, ev.ID)
+		j.end()
+		return
 	}
-	j.notify()
+	select {
+	case j.more <- struct{}{}:
+	default:
+	}
 }

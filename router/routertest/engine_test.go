@@ -3,10 +3,10 @@ package routertest_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -42,7 +42,10 @@ func post(t testing.TB, url, body string) (*http.Response, string) {
 }
 
 type completion struct {
+	ID      string
 	Object  string
+	Model   string
+	Created int64
 	Choices []struct {
 		Message      struct{ Role, Content string }
 		Delta        struct{ Role, Content string }
@@ -88,7 +91,7 @@ func TestEngine_Chat(t *testing.T) {
 		t.Errorf("status %d: %s", res.StatusCode, text)
 	}
 	u := first.Usage
-	if want := (len(system) + len("<|system|><|user|>Why?") + 3) / 4; u.PromptTokens != want || u.CompletionTokens != 7 || u.TotalTokens != want+7 || u.PromptTokensDetails.CachedTokens != 0 {
+	if want := (len(system) + len("<|system|><|user|>Why?<|assistant|>") + 3) / 4; u.PromptTokens != want || u.CompletionTokens != 7 || u.TotalTokens != want+7 || u.PromptTokensDetails.CachedTokens != 0 {
 		t.Errorf("usage %+v, want %d prompt tokens, none cached", *u, want)
 	}
 	_, text = post(t, e.URL+"/v1/chat/completions", chat("m", system, ``, "Why?", "Because.", "Since when?"))
@@ -130,9 +133,9 @@ func TestEngine_WhatTellsCachesApart(t *testing.T) {
 
 func TestEngine_Stream(t *testing.T) {
 	e := start(t, routertest.EngineConfig{})
-	for _, c := range []struct{ path, body string }{
-		{"/v1/chat/completions", chat("m", "Hello", `,"stream":true,"max_tokens":40,"stream_options":{"include_usage":true}`, "you")},
-		{"/v1/completions", `{"model":"m","prompt":"Hello you","stream":true,"max_tokens":40,"stream_options":{"include_usage":true}}`},
+	for _, c := range []struct{ path, object, body string }{
+		{"/v1/chat/completions", "chat.completion.chunk", chat("m", "Hello", `,"stream":true,"max_tokens":40,"stream_options":{"include_usage":true}`, "you")},
+		{"/v1/completions", "text_completion", `{"model":"m","prompt":"Hello you","stream":true,"max_tokens":40,"stream_options":{"include_usage":true}}`},
 	} {
 		res, text := post(t, e.URL+c.path, c.body)
 		if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
@@ -144,10 +147,15 @@ func TestEngine_Stream(t *testing.T) {
 			event, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
 			switch {
 			case !ok:
+			case done:
+				t.Errorf("%s: %q after the end", c.path, event)
 			case event == "[DONE]":
 				done = true
 			default:
 				got := parse(t, event)
+				if got.Model != "m" || got.ID == "" || got.Created == 0 || got.Object != c.object {
+					t.Errorf("%s: event %s", c.path, event)
+				}
 				for _, choice := range got.Choices {
 					content.WriteString(choice.Delta.Content + choice.Text)
 					finish += choice.FinishReason
@@ -163,6 +171,57 @@ func TestEngine_Stream(t *testing.T) {
 		if content.String() != strings.Repeat(" tok", 40) || usages != 1 || !done || finish != "length" {
 			t.Errorf("%s: %d bytes of content, %d usages, done %v, finish %q", c.path, content.Len(), usages, done, finish)
 		}
+	}
+}
+
+// A later turn that quotes the answer finds it cached, but for the last token,
+// which was never computed.
+func TestEngine_CachesAnswers(t *testing.T) {
+	e := start(t, routertest.EngineConfig{})
+	_, text := post(t, e.URL+"/v1/chat/completions", chat("m", "Be brief.", `,"max_tokens":500`, "Why?"))
+	first := parse(t, text)
+	_, text = post(t, e.URL+"/v1/chat/completions", chat("m", "Be brief.", ``, "Why?", first.Choices[0].Message.Content, "Since when?"))
+	bytes := len("<|system|>Be brief.<|user|>Why?<|assistant|>") + 4*499
+	if got, want := parse(t, text).Usage.PromptTokensDetails.CachedTokens, bytes/64*16; got != want {
+		t.Errorf("%d tokens cached, want %d", got, want)
+	}
+	// However long an answer may become, it is not hashed beyond reason.
+	res, text := post(t, e.URL+"/v1/completions", `{"prompt":"x","max_tokens":9223372036854775807}`)
+	if res.StatusCode != 400 || !strings.Contains(text, "KV cache") {
+		t.Errorf("status %d: %s", res.StatusCode, text)
+	}
+}
+
+// The header says that a request was accepted; at this speed the first token is
+// 15 s away.
+func TestEngine_StreamsSendTheHeaderFirst(t *testing.T) {
+	e := start(t, routertest.EngineConfig{Speed: 0.001})
+	req, err := http.NewRequest("POST", e.URL+"/v1/completions", strings.NewReader(`{"prompt":"Hello","stream":true}`))
+	require.NoError(t, err)
+	req.Header.Set("endpoint-load-metrics-format", "TEXT")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	if s := e.Stats(); res.StatusCode != 200 || s.Requests != 1 || s.Running != 1 || s.GenerationTokens != 0 {
+		t.Errorf("status %d, %+v, want an accepted request without tokens", res.StatusCode, s)
+	}
+	if got := res.Header.Get("endpoint-load-metrics"); got != "" {
+		t.Errorf("a stream has a load report: %s", got)
+	}
+}
+
+func TestEngine_BodyTooLarge(t *testing.T) {
+	e := start(t, routertest.EngineConfig{})
+	c, err := net.Dial("tcp", strings.TrimPrefix(e.URL, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: e\r\nContent-Length: %d\r\n\r\n", 64<<20+1)
+	require.NoError(t, err)
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	res.Body.Close()
+	if res.StatusCode != 413 {
+		t.Errorf("status %d, want 413", res.StatusCode)
 	}
 }
 
@@ -229,10 +288,10 @@ func TestEngine_MetricsAndModels(t *testing.T) {
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	for _, want := range []string{
-		`vllm:generation_tokens_total{engine="0",model_name="m"} 3`,
-		`vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 1`,
-		`vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="m"} 1`,
-		`vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="10000"} 1`,
+		`vllm:generation_tokens_total{engine="0",model_name="m"} 3.0`,
+		`vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 1.0`,
+		`vllm:time_to_first_token_seconds_bucket{le="+Inf",engine="0",model_name="m"} 1.0`,
+		`vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="10000"} 1.0`,
 	} {
 		if !strings.Contains(string(page), want+"\n") {
 			t.Errorf("the page lacks %s", want)
@@ -250,7 +309,7 @@ func TestEngine_MetricsAndModels(t *testing.T) {
 
 func TestEngine_LoadReport(t *testing.T) {
 	e := start(t, routertest.EngineConfig{})
-	for _, format := range []string{"TEXT", "JSON"} {
+	for _, format := range []string{"TEXT", "JSON", "json"} {
 		req, err := http.NewRequest("POST", e.URL+"/v1/completions", strings.NewReader(`{"prompt":"Hello","max_tokens":3}`))
 		require.NoError(t, err)
 		req.Header.Set("endpoint-load-metrics-format", format)
@@ -262,73 +321,6 @@ func TestEngine_LoadReport(t *testing.T) {
 			t.Errorf("%s: %v, %v", format, r, err)
 		}
 	}
-}
-
-// A client that leaves frees its place; here the second request needs all of
-// the memory that the first holds.
-func TestEngine_CancellationFreesThePlace(t *testing.T) {
-	e := start(t, routertest.EngineConfig{Speed: 1, KVCacheTokens: 8000})
-	ctx, cancel := context.WithCancel(t.Context())
-	body := `{"prompt":"Hello","max_tokens":7000,"stream":true}`
-	req, err := http.NewRequestWithContext(ctx, "POST", e.URL+"/v1/completions", strings.NewReader(body))
-	require.NoError(t, err)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	line, err := bufio.NewReader(res.Body).ReadString('\n')
-	require.NoError(t, err)
-	if !strings.Contains(line, "tok") {
-		t.Errorf("first line %q", line)
-	}
-	cancel()
-	res.Body.Close()
-	// It would wait for minutes if the first one still held its memory.
-	r2, text := post(t, e.URL+"/v1/completions", `{"prompt":"Other","max_tokens":2}`)
-	if r2.StatusCode != 200 {
-		t.Errorf("status %d: %s", r2.StatusCode, text)
-	}
-	r3, err := http.Post(e.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"All","max_tokens":7900,"stream":true}`))
-	require.NoError(t, err)
-	defer r3.Body.Close()
-	if _, err := bufio.NewReader(r3.Body).ReadString('\n'); err != nil {
-		t.Errorf("the request that needs all memory: %v", err)
-	}
-}
-
-func TestEngine_KillAndRestart(t *testing.T) {
-	e := start(t, routertest.EngineConfig{Speed: 1})
-	res, err := http.Post(e.URL+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"Hello","max_tokens":100000,"stream":true}`))
-	require.NoError(t, err)
-	defer res.Body.Close()
-	in := bufio.NewReader(res.Body)
-	_, err = in.ReadString('\n')
-	require.NoError(t, err)
-	e.Kill()
-	if _, err := io.ReadAll(in); err == nil {
-		t.Error("a stream of a killed engine ends without an error")
-	}
-	if _, err := http.Post(e.URL+"/v1/completions", "application/json", strings.NewReader(`{}`)); err == nil {
-		t.Error("a killed engine answers")
-	}
-	require.NoError(t, e.Restart())
-	require.NoError(t, e.Restart()) // nothing to do
-	if s := e.Stats(); s.Running != 0 || s.Busy != 0 {
-		t.Errorf("after a restart: %+v", s)
-	}
-	res2, _ := post(t, e.URL+"/v1/completions", `{"prompt":"Hello","max_tokens":1}`)
-	if res2.StatusCode != 200 {
-		t.Errorf("after a restart: status %d", res2.StatusCode)
-	}
-	e.Fail(503)
-	res3, text := post(t, e.URL+"/v1/completions", `{"prompt":"Hello","max_tokens":1}`)
-	if res3.StatusCode != 503 || !strings.Contains(text, "told to fail") {
-		t.Errorf("told to fail: status %d: %s", res3.StatusCode, text)
-	}
-	e.Fail(0)
-	if res, _ := post(t, e.URL+"/v1/completions", `{"prompt":"Hello","max_tokens":1}`); res.StatusCode != 200 {
-		t.Errorf("working again: status %d", res.StatusCode)
-	}
-	e.Close()
-	e.Close()
 }
 
 func TestEngine_ManyAtOnce(t *testing.T) {

@@ -34,6 +34,6 @@ func ExampleNewEngine() {
 		fmt.Println(answer.Usage.PromptTokens, "tokens,", answer.Usage.Details.CachedTokens, "cached")
 	}
 	// Output:
-	// 152 tokens, 0 cached
-	// 152 tokens, 144 cached
+	// 156 tokens, 0 cached
+	// 156 tokens, 144 cached
 }

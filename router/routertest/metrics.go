@@ -3,6 +3,7 @@ package routertest
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/warmroute/warmroute/internal/engine"
@@ -28,56 +29,98 @@ func (h *histogram) observe(seconds float64) {
 }
 
 // metrics writes the page that vLLM's V1 engine writes, as far as a router looks
-// at it. Times are in model time.
+// at it (https://docs.vllm.ai/en/latest/design/metrics/). Times are in model time.
 func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	e.mu.Lock()
+	e.advance()
 	s, ttft := e.model.Stats(), e.ttft
 	e.mu.Unlock()
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	var b strings.Builder
-	labels := fmt.Sprintf(`{engine="0",model_name=%q}`, e.config.Model)
-	family := func(name, kind, help string, value float64) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s%s %v\n", name, help, name, kind, name, labels, value)
-	}
-	family("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", float64(s.Running))
-	family("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", float64(s.Waiting))
-	family("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", s.KVUsage)
-	family("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in terms of number of queried tokens.", float64(s.PrefixQueries))
-	family("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.", float64(s.PrefixHits))
-	family("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(s.PromptTokens))
-	family("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", float64(s.GenerationTokens))
 
-	const name = "vllm:time_to_first_token_seconds"
-	fmt.Fprintf(&b, "# HELP %s Histogram of time to first token in seconds.\n# TYPE %s histogram\n", name, name)
+	p := page{labels: `engine="0",model_name="` + escapeLabel(e.config.Model) + `"`}
+	p.family("vllm:num_requests_running", "gauge", "Number of requests in model execution batches.")
+	p.value("vllm:num_requests_running", float64(s.Running))
+	p.family("vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.")
+	p.value("vllm:num_requests_waiting", float64(s.Waiting))
+	p.family("vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.")
+	p.value("vllm:kv_cache_usage_perc", s.KVUsage)
+	p.family("vllm:prefix_cache_queries_total", "counter", "Prefix cache queries, in terms of number of queried tokens.")
+	p.value("vllm:prefix_cache_queries_total", float64(s.PrefixQueries))
+	p.family("vllm:prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.")
+	p.value("vllm:prefix_cache_hits_total", float64(s.PrefixHits))
+	p.family("vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.")
+	p.value("vllm:prompt_tokens_total", float64(s.PromptTokens))
+	p.family("vllm:generation_tokens_total", "counter", "Number of generation tokens processed.")
+	p.value("vllm:generation_tokens_total", float64(s.GenerationTokens))
+	p.family("vllm:time_to_first_token_seconds", "histogram", "Histogram of time to first token in seconds.")
+	p.histogram("vllm:time_to_first_token_seconds", &ttft)
+	c := engine.Config{KVTokens: e.config.KVCacheTokens}.WithDefaults()
+	p.family("vllm:cache_config_info", "gauge", "Information of the LLMEngine CacheConfig")
+	p.sample("vllm:cache_config_info", fmt.Sprintf(`block_size="%d",engine="0",num_gpu_blocks="%d"`, c.BlockTokens, c.KVTokens/c.BlockTokens), 1)
+
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(p.text) // a client that has left is no concern
+}
+
+// page is a page of metrics in Prometheus' text format, written as by
+// prometheus_client.
+type page struct {
+	text   []byte
+	labels string
+}
+
+func (p *page) family(name, kind, help string) {
+	p.text = fmt.Appendf(p.text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+}
+
+func (p *page) value(name string, v float64) { p.sample(name, p.labels, v) }
+
+func (p *page) sample(name, labels string, v float64) {
+	p.text = fmt.Appendf(p.text, "%s{%s} %s\n", name, labels, number(v))
+}
+
+func (p *page) histogram(name string, h *histogram) {
 	count := 0
-	for i, n := range ttft.counts {
+	for i, n := range h.counts {
 		count += n
 		le := "+Inf"
 		if i < len(ttftBuckets) {
-			le = fmt.Sprint(ttftBuckets[i])
+			le = number(ttftBuckets[i])
 		}
-		fmt.Fprintf(&b, "%s_bucket{engine=\"0\",le=%q,model_name=%q} %d\n", name, le, e.config.Model, count)
+		p.sample(name+"_bucket", `le="`+le+`",`+p.labels, float64(count))
 	}
-	fmt.Fprintf(&b, "%s_sum%s %v\n%s_count%s %d\n", name, labels, ttft.sum, name, labels, count)
-
-	c := engine.Config{KVTokens: e.config.KVCacheTokens}.WithDefaults()
-	fmt.Fprintf(&b, "# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n# TYPE vllm:cache_config_info gauge\n")
-	fmt.Fprintf(&b, "vllm:cache_config_info{block_size=\"%d\",engine=\"0\",num_gpu_blocks=\"%d\"} 1\n", c.BlockTokens, c.KVTokens/c.BlockTokens)
-	_, _ = w.Write([]byte(b.String())) // a client that has left is no concern
+	p.value(name+"_count", float64(count))
+	p.value(name+"_sum", h.sum)
 }
 
-// addLoadReport puts the engine's load on an answer that was asked for it. As
-// with vLLM, streams carry none.
+// number writes whole numbers as 3.0, as Python does.
+func number(v float64) string {
+	s := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// escapeLabel escapes a label's value for the text format.
+func escapeLabel(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
+}
+
+// addLoadReport puts the engine's load on an answer that was asked for it, in the
+// format that the request names (ORCA's, in the subset that vLLM writes). As with
+// vLLM, streams carry none.
 func (e *Engine) addLoadReport(w http.ResponseWriter, r *http.Request) {
+	format := strings.ToUpper(r.Header.Get("Endpoint-Load-Metrics-Format"))
+	if format != "TEXT" && format != "JSON" {
+		return
+	}
 	e.mu.Lock()
 	s := e.model.Stats()
 	e.mu.Unlock()
-	switch format := r.Header.Get("Endpoint-Load-Metrics-Format"); format {
-	case "TEXT":
-		w.Header().Set("Endpoint-Load-Metrics", fmt.Sprintf(
-			"TEXT named_metrics.kv_cache_usage_perc=%v, named_metrics.num_requests_waiting=%d", s.KVUsage, s.Waiting))
-	case "JSON":
-		w.Header().Set("Endpoint-Load-Metrics", fmt.Sprintf(
-			`JSON {"named_metrics": {"kv_cache_usage_perc": %v, "num_requests_waiting": %d}}`, s.KVUsage, s.Waiting))
+	usage, waiting := number(s.KVUsage), number(float64(s.Waiting))
+	report := fmt.Sprintf("TEXT named_metrics.kv_cache_usage_perc=%s, named_metrics.num_requests_waiting=%s", usage, waiting)
+	if format == "JSON" {
+		report = fmt.Sprintf(`JSON {"named_metrics": {"kv_cache_usage_perc": %s, "num_requests_waiting": %s}}`, usage, waiting)
 	}
+	w.Header().Set("Endpoint-Load-Metrics", report)
 }

@@ -13,12 +13,15 @@ const (
 	blockTokens      = 16
 	blockBytes       = blockTokens * bytesPerToken
 	defaultMaxTokens = 100
+	// maxCachedAnswer is the most tokens of an answer that enter the cache, so
+	// that a request can't make the engine hash more than it was sent.
+	maxCachedAnswer = 16_384
 )
 
 // prompt is a request as the engine sees it.
 type prompt struct {
 	model        string
-	blocks       []uint64 // chained hashes of the full blocks
+	blocks       []uint64 // chained hashes of the full blocks of the prompt and the answer to come
 	tokens       int
 	maxTokens    int
 	stream       bool
@@ -46,39 +49,6 @@ type chatMessage struct {
 	ToolCalls json.RawMessage `json:"tool_calls"`
 }
 
-// text is the content of a message: a string, or a list of parts of which text
-// counts as it is and everything else by its JSON.
-type text string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *text) UnmarshalJSON(b []byte) error {
-	if len(b) == 0 || b[0] != '[' {
-		var s *string
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
-		}
-		if s != nil {
-			*t = text(*s)
-		}
-		return nil
-	}
-	var parts []json.RawMessage
-	if err := json.Unmarshal(b, &parts); err != nil {
-		return err
-	}
-	for _, raw := range parts {
-		var p struct {
-			Text *string `json:"text"`
-		}
-		if err := json.Unmarshal(raw, &p); err == nil && p.Text != nil {
-			*t += text(*p.Text)
-		} else {
-			*t += text(raw)
-		}
-	}
-	return nil
-}
-
 var errNoPrompt = errors.New("the request has neither messages nor a prompt")
 
 // parsePrompt reads a request body. Errors are the client's.
@@ -88,53 +58,77 @@ func parsePrompt(body []byte, chat bool) (*prompt, error) {
 		return nil, err
 	}
 	p := &prompt{model: r.Model, maxTokens: defaultMaxTokens, stream: r.Stream, includeUsage: r.StreamOptions.IncludeUsage}
-	for _, n := range []*int{r.MaxTokens, r.MaxCompletionTokens} {
-		if n != nil {
-			if *n < 1 {
-				return nil, fmt.Errorf("max_tokens %d is less than 1", *n)
-			}
-			p.maxTokens = *n
+	for _, f := range []struct {
+		name  string
+		value *int
+	}{{"max_tokens", r.MaxTokens}, {"max_completion_tokens", r.MaxCompletionTokens}} {
+		if f.value == nil {
+			continue
 		}
-	}
-	var rendered []byte
-	switch {
-	case chat && len(r.Messages) > 0:
-		rendered = render(&r)
-	case !chat && len(r.Prompt) > 0 && string(r.Prompt) != "null":
-		var s string
-		if json.Unmarshal(r.Prompt, &s) == nil {
-			rendered = []byte(s)
-		} else {
-			rendered = r.Prompt // token ids, or several prompts: their JSON stands for them
+		if *f.value < 1 {
+			return nil, fmt.Errorf("%s %d is less than 1", f.name, *f.value)
 		}
+		p.maxTokens = *f.value
 	}
-	if len(rendered) == 0 {
-		return nil, errNoPrompt
+	rendered, err := render(&r, chat)
+	if err != nil {
+		return nil, err
 	}
 	p.tokens = (len(rendered) + bytesPerToken - 1) / bytesPerToken
-	h := xxhash.Sum64String(fmt.Sprintf("%q %q", r.Model, r.CacheSalt))
-	for ; len(rendered) >= blockBytes; rendered = rendered[blockBytes:] {
-		h = h*0x9e3779b97f4a7c15 ^ xxhash.Sum64(rendered[:blockBytes])
-		p.blocks = append(p.blocks, h)
+	for range min(p.maxTokens, maxCachedAnswer) {
+		rendered = append(rendered, answerToken...)
 	}
+	p.blocks = chain(fmt.Sprintf("%q %q", r.Model, r.CacheSalt), rendered)
 	return p, nil
 }
 
-// render is the chat template: tools first, then the turns.
-func render(r *completionRequest) []byte {
+// chain hashes the full blocks of a text, each with everything before it.
+func chain(seed string, text []byte) []uint64 {
+	h := xxhash.Sum64String(seed)
+	blocks := make([]uint64, 0, len(text)/blockBytes)
+	for ; len(text) >= blockBytes; text = text[blockBytes:] {
+		h = h*0x9e3779b97f4a7c15 ^ xxhash.Sum64(text[:blockBytes])
+		blocks = append(blocks, h)
+	}
+	return blocks
+}
+
+// render returns the text that the engine continues.
+func render(r *completionRequest, chat bool) ([]byte, error) {
+	if chat {
+		if len(r.Messages) == 0 {
+			return nil, errNoPrompt
+		}
+		return renderChat(r), nil
+	}
+	if len(r.Prompt) == 0 || string(r.Prompt) == "null" || string(r.Prompt) == `""` {
+		return nil, errNoPrompt
+	}
+	if r.Prompt[0] == '"' {
+		return unquote(nil, r.Prompt)
+	}
+	return r.Prompt, nil // token ids, or several prompts: their JSON stands for them
+}
+
+// renderChat is the chat template: tools first, then the turns, then the opening
+// of the answer, so that a later turn which quotes the answer finds it cached.
+func renderChat(r *completionRequest) []byte {
 	size := len(r.Tools)
 	for i := range r.Messages {
 		size += len(r.Messages[i].Content) + len(r.Messages[i].ToolCalls) + 32
 	}
-	b := make([]byte, 0, size)
-	b = append(b, r.Tools...)
+	b := append(make([]byte, 0, size), r.Tools...)
 	for i := range r.Messages {
 		m := &r.Messages[i]
-		b = append(b, "<|"...)
-		b = append(b, m.Role...)
-		b = append(b, "|>"...)
+		b = appendRole(b, m.Role)
 		b = append(b, m.Content...)
 		b = append(b, m.ToolCalls...)
 	}
-	return b
+	return appendRole(b, "assistant")
+}
+
+func appendRole(b []byte, role string) []byte {
+	b = append(b, "<|"...)
+	b = append(b, role...)
+	return append(b, "|>"...)
 }

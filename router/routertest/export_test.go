@@ -1,0 +1,17 @@
+package routertest
+
+// ParsePrompt is what the engine makes of a body.
+func ParsePrompt(body []byte, chat bool) (tokens, maxTokens int, blocks []uint64, err error) {
+	p, err := parsePrompt(body, chat)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	return p.tokens, p.maxTokens, p.blocks, nil
+}
+
+// ParseText is the text of the content of a message.
+func ParseText(content []byte) (string, error) {
+	var t text
+	err := t.UnmarshalJSON(content)
+	return string(t), err
+}
