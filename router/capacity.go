@@ -89,8 +89,8 @@ func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
 	predicted := d.CachedTokens
 	c := &m.capacity
 	switch {
-	case predicted == 0 && cached < BlockTokens:
-		// Nothing was to be expected, and nothing was there.
+	case predicted <= BlockTokens && cached < BlockTokens:
+		// Nothing much was to be expected, and nothing much was there.
 	case cached > predicted+surplus:
 		p.growCapacity(m, capacityGrowth)
 	case cached+BlockTokens >= predicted:

@@ -152,3 +152,40 @@ func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
 		t.Errorf("capacity = %d, want it untouched", got)
 	}
 }
+
+// Answers of which one block at most was expected say nothing: neither that an
+// engine that finds nothing still has its cache, nor that its cache is larger.
+func TestPool_MissesOfOneBlockProveNothing(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 1 << 20})
+	now := start
+	send := func(r router.Request, cached int64) *router.Decision {
+		now = now.Add(time.Second)
+		r.At = now
+		d := pick(t, p, r)
+		d.ReleaseAt(now, router.Outcome{CachedTokens: loadstats.Known(cached)})
+		return d
+	}
+	for i := range uint64(4) {
+		send(router.Request{Prefix: prompt(i, 100)}, 0)
+	}
+	send(router.Request{Prefix: prompt(9, 1)}, 0)
+	for i := range uint64(3) {
+		send(router.Request{Prefix: prompt(i, 100)}, 0)
+		one := prompt(20+i, 3)
+		one.Blocks[0] = prompt(9, 1).Blocks[0]
+		send(router.Request{Prefix: one}, 0)
+	}
+	if d := send(router.Request{Prefix: prompt(3, 100)}, 0); d.CachedTokens != 0 {
+		t.Errorf("after three misses: %v, want the engine taken for restarted", d)
+	}
+
+	p = newPool(t, router.Config{Endpoints: fleet(1)})
+	for i := range uint64(3000) {
+		s := prompt(i, 3)
+		s.Blocks[0] = 1
+		send(router.Request{Prefix: s}, 0)
+	}
+	if got := p.LearnedCapacity("e0"); got > 256<<10 {
+		t.Errorf("capacity = %d after answers that found nothing", got)
+	}
+}
