@@ -87,7 +87,9 @@ func (l *Ledger) book(now time.Time, tokens int) {
 func (l *Ledger) FirstToken(now, sent time.Time, tokens int) {
 	began := max(l.headSince.Load(), sent.UnixNano())
 	l.endPrefill(now, tokens)
-	l.ttft.Add(now, now.Sub(sent).Seconds())
+	if d := now.Sub(sent); d >= 0 { // else the clock was set back
+		l.ttft.Add(now, d.Seconds())
+	}
 	if d := now.UnixNano() - began; tokens >= rateMinTokens && d > 0 {
 		l.learnRate(float64(tokens), float64(d)/1e9)
 	}
@@ -158,7 +160,8 @@ func (l *Ledger) Read(dst *Load, now time.Time, report *Report, maxAge time.Dura
 	dst.PrefillRate = l.PrefillRate()
 	dst.Backlog = l.backlog(nano, dst.PendingPrefills, dst.PendingPrefillTokens, dst.PrefillRate)
 	dst.FailureShare = 0
-	if last := l.lastFailure.Load(); last != 0 && nano-last < int64(failureMemory) {
+	// A failure that lies ahead is one from before the clock was set back.
+	if last := l.lastFailure.Load(); last != 0 && max(nano-last, last-nano) < int64(failureMemory) {
 		share, evidence := l.failures.Value(now)
 		dst.FailureShare = share * min(1, evidence)
 	}

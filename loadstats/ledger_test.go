@@ -221,3 +221,21 @@ func TestLedger_ReadDoesNotAllocate(t *testing.T) {
 		t.Errorf("Read allocates %v times", n)
 	}
 }
+
+func TestLedger_ClockSetBack(t *testing.T) {
+	var l loadstats.Ledger
+	l.Add(epoch, 1000)
+	l.FirstToken(epoch.Add(-time.Hour), epoch, 1000)
+	if got := l.TTFT(epoch); got != 0 {
+		t.Errorf("TTFT of a first token before the request = %v, want unknown", got)
+	}
+	if got := l.PrefillRate(); got != 0 {
+		t.Errorf("rate = %v, want unknown", got)
+	}
+	for range 10 {
+		l.Outcome(epoch, true)
+	}
+	if got := read(&l, epoch.Add(-time.Hour)).FailureShare; got != 0 {
+		t.Errorf("failure share an hour before the failures = %v, want 0", got)
+	}
+}

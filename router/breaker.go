@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,42 +54,50 @@ type circuit struct {
 	row   atomic.Int32
 
 	mu      sync.Mutex
+	opened  int64         // UnixNano; as long as it is open
 	cooling time.Duration // last cooling; zero while closed
 	probing bool
 }
 
 // allows says whether the endpoint may be a candidate now.
 func (c *circuit) allows(now int64) bool {
-	until := c.until.Load()
-	if until == 0 {
+	if c.until.Load() == 0 {
 		return true
-	}
-	if now < until {
-		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.probing
+	return !c.probing && !c.cools(now)
+}
+
+// cools says whether the cooling goes on. More than the whole of it can only be
+// left if the clock was set back, which must not keep the endpoint away.
+func (c *circuit) cools(now int64) bool {
+	left := c.until.Load() - now
+	return left > 0 && left <= int64(c.cooling)
 }
 
 // begin is called when a request goes to the endpoint, and says whether it is
-// the probe.
-func (c *circuit) begin(now int64) bool {
-	if until := c.until.Load(); until == 0 || now < until {
-		return false
+// the probe. It is not ok if the circuit has opened, or somebody else has begun
+// the probe, since the endpoint was allowed.
+func (c *circuit) begin(now int64) (probe, ok bool) {
+	if c.until.Load() == 0 {
+		return false, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.probing || c.until.Load() == 0 {
-		return false
+	switch {
+	case c.until.Load() == 0:
+		return false, true
+	case c.probing || c.cools(now):
+		return false, false
 	}
 	c.probing = true
-	return true
+	return true, true
 }
 
-// end is called with the outcome of each request, and says whether that opened
-// the circuit.
-func (c *circuit) end(now int64, v verdict, probe bool, b *Breaker) bool {
+// end is called with the outcome of each request and the time when it was sent,
+// and says whether that opened the circuit.
+func (c *circuit) end(now, sent int64, v verdict, probe bool, b *Breaker) bool {
 	if v != bad && !probe && c.row.Load() == 0 && c.until.Load() == 0 {
 		return false
 	}
@@ -97,17 +106,20 @@ func (c *circuit) end(now int64, v verdict, probe bool, b *Breaker) bool {
 	if probe {
 		c.probing = false
 	}
-	switch v {
-	case good:
+	open := c.until.Load() != 0
+	switch {
+	case v == good && (!open || probe || sent >= c.opened):
+		// An answer to a request that was sent before does not close it: an
+		// engine that shuts down finishes its streams and refuses new ones.
 		c.cooling = 0
 		c.row.Store(0)
 		c.until.Store(0)
-	case bad:
+	case v == bad:
 		row := int(c.row.Add(1))
-		open := c.until.Load() != 0
 		if probe || !open && b.Failures > 0 && row >= b.Failures {
+			c.opened = now
 			c.cooling = max(b.Cooling, min(2*c.cooling, b.MaxCooling))
-			c.until.Store(now + int64(c.cooling))
+			c.until.Store(now + min(int64(c.cooling), math.MaxInt64-max(0, now)))
 			return !open
 		}
 	}

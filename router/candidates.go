@@ -39,6 +39,7 @@ type scratch struct {
 	home    string // first of order
 	limits  []int  // of info.Candidates
 	retryAt int64  // earliest end of a back-pressure seen, UnixNano
+	broken  bool   // whoever could take the request is broken
 }
 
 func (p *Pool) release(s *scratch) {
@@ -131,9 +132,10 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 	}
 	// With the breaker on, then, if it leaves nobody, without.
 	for _, broken := range [2]bool{false, true} {
+		s.broken = broken
 		for _, i := range s.order {
 			s.placed[i] = true
-			p.consider(s, r, &snap.members[i], i, now, broken)
+			p.consider(s, r, &snap.members[i], i, now)
 		}
 		for k := range n {
 			i := start + k
@@ -141,7 +143,7 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 				i -= n
 			}
 			if !s.placed[i] {
-				p.consider(s, r, &snap.members[i], i, now, broken)
+				p.consider(s, r, &snap.members[i], i, now)
 			}
 		}
 		if len(s.entries) > 0 || s.retryAt != 0 {
@@ -155,14 +157,14 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 		return ErrNoEndpoints
 	}
 	if !p.bound(s, now) {
-		return saturated(now, s.retryAt)
+		return saturated(now, 0) // room may come with the next release
 	}
 	s.relate(r)
 	return nil
 }
 
 // consider makes a member a candidate if it may take the request.
-func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.Time, broken bool) {
+func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.Time) {
 	if e.endpoint.Weight == 0 {
 		return
 	}
@@ -175,11 +177,11 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 		return
 	}
 	nano := now.UnixNano()
-	if !broken && !e.circuit.allows(nano) {
+	if !s.broken && !e.circuit.allows(nano) {
 		return
 	}
-	if until := e.busyUntil.Load(); until > nano {
-		if s.retryAt == 0 || until < s.retryAt {
+	if e.busy(nano) {
+		if until := e.busyUntil.Load(); s.retryAt == 0 || until < s.retryAt {
 			s.retryAt = until
 		}
 		return

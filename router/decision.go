@@ -204,7 +204,7 @@ const maxBackPressure = 30 * time.Second
 func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 	m := d.lease.member
 	nano := now.UnixNano()
-	opened := m.circuit.end(nano, v, d.lease.probe, &p.config.Breaker)
+	opened := m.circuit.end(nano, d.lease.sent.UnixNano(), v, d.lease.probe, &p.config.Breaker)
 	if opened {
 		p.index.Forget(m.slot) // it may come back with nothing cached
 	}

@@ -64,7 +64,7 @@ func checkEndpoints(endpoints []Endpoint) ([]Endpoint, error) {
 		e := &sorted[i]
 		switch {
 		case e.ID == "":
-			return nil, fmt.Errorf("router: endpoint %d has no ID", i)
+			return nil, fmt.Errorf("router: endpoint %d has no ID", slices.IndexFunc(endpoints, func(e Endpoint) bool { return e.ID == "" }))
 		case i > 0 && sorted[i-1].ID == e.ID:
 			return nil, fmt.Errorf("router: endpoint %q is listed twice", e.ID)
 		case e.Weight < 0 || e.Weight > maxWeight:

@@ -14,7 +14,7 @@ import (
 type member struct {
 	id       string
 	slot     prefixindex.Slot
-	joined   int64 // UnixNano from which it comes up to its full share; 0: always had it
+	joined   atomic.Int64 // UnixNano from which it comes up to its full share; 0: it has it
 	ledger   loadstats.Ledger
 	circuit  circuit
 	report   *loadstats.Cell // nil without reports
@@ -42,12 +42,25 @@ func (m *member) read(l *loadstats.Load, match *prefixindex.Match, now time.Time
 }
 
 // ramp is the share of its bound that a member which joined late may use yet.
+// Once it had all it keeps it, even if the clock is set back.
 func (m *member) ramp(now int64, slowStart time.Duration) float64 {
-	if m.joined == 0 || slowStart <= 0 {
+	joined := m.joined.Load()
+	if joined == 0 {
 		return 1
 	}
-	share := float64(now-m.joined) / float64(slowStart)
-	return min(1, max(minRamp, share))
+	share := float64(now-joined) / float64(slowStart)
+	if !(share < 1) || share < -1 || slowStart < 0 {
+		m.joined.Store(0)
+		return 1
+	}
+	return max(minRamp, share)
+}
+
+// busy says that it asked to be left alone and the time is not over. More than
+// the longest such time can only be left if the clock was set back.
+func (m *member) busy(now int64) bool {
+	left := m.busyUntil.Load() - now
+	return left > 0 && left <= int64(maxBackPressure)
 }
 
 // minRamp is the share with which an endpoint starts.

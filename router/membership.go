@@ -159,7 +159,7 @@ func (p *Pool) join(e *Endpoint, now time.Time, late bool) *member {
 	m.capacity.configure(e.KVCacheTokens, p.config.KVCacheTokens)
 	m.slot = p.index.Join(m.capacity.blocks())
 	if late {
-		m.joined = now.UnixNano()
+		m.joined.Store(now.UnixNano())
 	}
 	if p.config.Reports != nil {
 		m.report = p.config.Reports.Cell(e.ID)

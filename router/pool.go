@@ -152,16 +152,19 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.
 	if !e.ledger.Reserve(now, c.Load.InFlight, uncached) {
 		return nil
 	}
-	if e.closed.Load() {
+	probe, ok := e.circuit.begin(now.UnixNano())
+	if e.closed.Load() || !ok && !s.broken {
+		if probe {
+			e.circuit.end(now.UnixNano(), now.UnixNano(), silent, true, &p.config.Breaker)
+		}
 		e.ledger.Release(now, uncached, true)
 		p.becameIdle(e.member)
 		return nil
 	}
 	d := newDecision(p, s, r, choice, e, now)
 	l := &d.lease
-	l.sent, l.uncached = now, uncached
+	l.sent, l.uncached, l.probe = now, uncached, probe
 	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), now.UnixNano(), !s.info.Continues)
-	l.probe = e.circuit.begin(now.UnixNano())
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}

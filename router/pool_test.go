@@ -169,7 +169,7 @@ func TestPool_ConfigIsChecked(t *testing.T) {
 		{"Breaker.Cooling -1s", router.Config{Breaker: router.Breaker{Cooling: -time.Second}}},
 		{"MaxCooling 1s is below", router.Config{Breaker: router.Breaker{Cooling: time.Minute, MaxCooling: time.Second}}},
 		{`"a" is listed twice`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1}, {ID: "a", Weight: 1}}}},
-		{"has no ID", router.Config{Endpoints: []router.Endpoint{{Weight: 1}}}},
+		{"endpoint 1 has no ID", router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1}, {Weight: 1}}}},
 		{`"a": weight -1`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: -1}}}},
 		{`"a": weight 1000000000`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1_000_000_000}}}},
 		{`"a": KV cache of -1`, router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1, KVCacheTokens: -1}}}},

@@ -39,7 +39,7 @@ func (p *Pool) StatsAt(now time.Time) []EndpointStats {
 		nano := now.UnixNano()
 		s := EndpointStats{
 			Endpoint: e.endpoint, Left: left,
-			Cooling: e.circuit.until.Load() != 0, Busy: e.busyUntil.Load() > nano,
+			Cooling: e.circuit.until.Load() != 0, Busy: e.busy(nano),
 			Picks: e.picks.Load(), TTFT: e.ledger.TTFT(now),
 		}
 		e.read(&s.Load, &match, now, p.config.ReportMaxAge)
