@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/warmroute/warmroute/loadstats"
 	"github.com/warmroute/warmroute/router"
@@ -35,7 +36,9 @@ type exchange struct {
 	holder  string // ID of the endpoint that holds what the request continues
 	streams bool   // the request asks for a stream
 
-	base     url.URL // the client's, cleaned, without target
+	base        url.URL   // the client's, cleaned, without target
+	extendAfter time.Time // when the client's deadline is due to be extended
+
 	attempt  int
 	sent     bool             // to the transport
 	decision *router.Decision // nil when nothing is held

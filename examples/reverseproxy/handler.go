@@ -87,8 +87,8 @@ type Handler struct {
 	// Detach lets engines finish what a client has left, for those that don't
 	// survive an abort. The place at the endpoint is held until then.
 	Detach bool
-	// StallTimeout is the longest time that a client may take to accept a piece
-	// of the answer. It replaces http.Server.WriteTimeout, which would cut long
+	// StallTimeout is about the longest time that a client may take to accept a
+	// piece of the answer. It replaces http.Server.WriteTimeout, which would cut long
 	// streams however lively. Zero means a minute; negative means that the
 	// server's deadlines stay as they are.
 	StallTimeout time.Duration

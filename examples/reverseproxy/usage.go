@@ -42,6 +42,12 @@ type usage struct{ prompt, cached loadstats.Count }
 // cache_read_input_tokens and cache_creation_input_tokens).
 func (t *usageTail) read() usage {
 	text := t.bytes[:t.n]
+	// Most of the text is none of this, and quotes are everywhere in it.
+	at := bytes.Index(text, []byte("_tokens"))
+	if at < 0 {
+		return usage{}
+	}
+	text = text[max(0, at-maxUsageName):]
 	u := usage{
 		prompt: lastNumber(text, `"prompt_tokens"`),
 		cached: lastNumber(text, `"cached_tokens"`),
@@ -57,6 +63,9 @@ func (t *usageTail) read() usage {
 	}
 	return u
 }
+
+// maxUsageName is no shorter than what comes before "_tokens" in any of the names.
+const maxUsageName = 32
 
 // maxUsageDigits keeps numbers within an int64.
 const maxUsageDigits = 15
