@@ -3,6 +3,7 @@ package router
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // BlockTokens is the number of tokens in a block of the signatures that a Pool
@@ -50,18 +51,25 @@ type capacity struct {
 	configured atomic.Bool // nothing else counts
 	known      atomic.Bool // configured or reported: nothing to learn
 	bounded    atomic.Bool // something was missing once
+	// forgot is when the shadow was emptied last, UnixNano: answers to requests
+	// from before have told what they can.
+	forgot atomic.Int64
 
 	mu     sync.Mutex
 	misses int // answers in a row that found almost nothing
 }
 
-// configure sets what the configuration says, and tells if that is a change.
+// configure sets what the configuration says, and tells if that is a change. If
+// it has nothing to say any more, what it said last is where learning starts.
 func (c *capacity) configure(endpoint, fallback int) bool {
 	tokens := int64(endpoint)
 	if tokens == 0 {
 		tokens = int64(fallback)
 	}
 	if tokens == 0 {
+		if c.configured.Swap(false) {
+			c.known.Store(false)
+		}
 		return c.tokens.CompareAndSwap(0, firstCapacity)
 	}
 	c.configured.Store(true)
@@ -85,13 +93,16 @@ func (c *capacity) reported(tokens int64) bool {
 // learnCapacity moves the capacity of a member's shadow by the evidence of one
 // answer: how much of the prompt was predicted to be cached, and how much was,
 // in tokens.
-func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
+func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) {
 	predicted := d.CachedTokens
 	c := &m.capacity
 	switch {
+	case d.lease.sent.UnixNano() < c.forgot.Load():
+		// What was predicted has been forgotten since.
 	case predicted <= BlockTokens && cached < BlockTokens:
 		// Nothing much was to be expected, and nothing much was there.
 	case cached > predicted+surplus:
+		c.found(true)
 		p.growCapacity(m, capacityGrowth)
 	case cached+BlockTokens >= predicted:
 		c.found(true)
@@ -105,14 +116,21 @@ func (p *Pool) learnCapacity(m *member, d *Decision, cached int) {
 		// What was held when the request was sent, less what was older than the
 		// missing part, did not fit into the cache.
 		left := int64(d.lease.pin.Held-p.index.Disprove(m.slot, d.lease.pin.LastUse)) * BlockTokens
-		now := c.tokens.Load()
-		if !c.known.Load() && left < now {
-			c.tokens.Store(max(minCapacity, now-int64(float64(now-left)*capacityShrink)))
+		was := c.tokens.Load()
+		if !c.known.Load() && left < was {
+			c.tokens.Store(max(minCapacity, was-int64(float64(was-left)*capacityShrink)))
 			p.index.SetCapacity(m.slot, c.blocks())
 		}
 	default:
-		p.index.Forget(m.slot)
+		p.forget(m, now)
 	}
+}
+
+// forget empties the shadow of a member: its engine has been restarted, or may
+// be when it comes back.
+func (p *Pool) forget(m *member, now time.Time) {
+	m.capacity.forgot.Store(now.UnixNano())
+	p.index.Forget(m.slot)
 }
 
 // growCapacity raises an unknown capacity by a share, if it did not suffice.

@@ -206,7 +206,7 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 	nano := now.UnixNano()
 	opened := m.circuit.end(nano, d.lease.sent.UnixNano(), v, d.lease.probe, &p.config.Breaker)
 	if opened {
-		p.index.Forget(m.slot) // it may come back with nothing cached
+		p.forget(m, now)
 	}
 	switch v {
 	case busy:
@@ -214,7 +214,7 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 		m.busyUntil.Store(nano + int64(wait))
 	case good:
 		if _, ok := o.CachedTokens.Get(); ok && d.lease.measured {
-			p.learnCapacity(m, d, o.cachedOf(d.PromptTokens))
+			p.learnCapacity(m, d, now, o.cachedOf(d.PromptTokens))
 		}
 	}
 }

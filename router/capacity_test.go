@@ -1,0 +1,163 @@
+package router_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmroute/warmroute/loadstats"
+	"github.com/warmroute/warmroute/router"
+	"github.com/warmroute/warmroute/tokenprefix"
+)
+
+// answered ends a request with so many of its prompt's tokens found cached.
+func answered(d *router.Decision, at time.Time, cached int) {
+	d.ReleaseAt(at, router.Outcome{
+		StatusCode: 200, PromptTokens: loadstats.Known(int64(d.PromptTokens)), CachedTokens: loadstats.Known(int64(cached)),
+	})
+}
+
+func cachedTokens(p *router.Pool, at time.Time) int { return p.StatsAt(at)[0].Load.CachedTokens }
+
+// Of many requests in flight at a restart each finds nothing, and three are
+// enough to know: the others must not throw away what was computed since.
+func TestPool_RestartIsNoticedOnce(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 4_000_000})
+	at := start
+	for i := range uint64(12) {
+		answered(pick(t, p, router.Request{Prefix: prompt(i, 50), At: at}), at, 0)
+		at = at.Add(time.Second)
+	}
+	var flying []*router.Decision
+	for i := range uint64(12) {
+		flying = append(flying, pick(t, p, router.Request{Prefix: prompt(i, 50), At: at}))
+	}
+	at = at.Add(time.Second)
+	for i, d := range flying {
+		if i == 3 {
+			if got := cachedTokens(p, at); got != 0 {
+				t.Fatalf("after three answers that found nothing %d tokens count as cached", got)
+			}
+			answered(pick(t, p, router.Request{Prefix: prompt(99, 50), At: at}), at, 0)
+		}
+		answered(d, at, 0)
+	}
+	if d := pick(t, p, router.Request{Prefix: prompt(99, 50), At: at}); d.CachedTokens != 50*256 {
+		t.Errorf("%d tokens predicted of a prompt computed after the restart, want all", d.CachedTokens)
+	}
+}
+
+// Three misses in a row, not three misses.
+func TestPool_WhatWasFoundBetweenMisses(t *testing.T) {
+	for name, found := range map[string]func(predicted int) int{
+		"as predicted": func(n int) int { return n },
+		"more":         func(n int) int { return n + 20*256 },
+		"a part":       func(n int) int { return n / 2 },
+	} {
+		p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 4_000_000})
+		at := start
+		serve := func(s *tokenprefix.Signature, cached func(int) int) {
+			at = at.Add(time.Second)
+			d := pick(t, p, router.Request{Prefix: s, At: at})
+			answered(d, at, cached(d.CachedTokens))
+		}
+		nothing := func(int) int { return 0 }
+		for i := range uint64(10) {
+			serve(prompt(i, 50), nothing)
+		}
+		serve(prompt(0, 100), nothing)
+		serve(prompt(1, 100), nothing)
+		serve(prompt(2, 100), found)
+		serve(prompt(3, 100), nothing)
+		if got := cachedTokens(p, at); got == 0 {
+			t.Errorf("%s: two misses, a find and a miss count as a restart", name)
+		}
+		serve(prompt(4, 100), nothing)
+		serve(prompt(5, 100), nothing)
+		if got := cachedTokens(p, at); got != 0 {
+			t.Errorf("%s: after three misses in a row %d tokens count as cached", name, got)
+		}
+	}
+}
+
+// An endpoint whose breaker opens may come back with nothing cached.
+func TestPool_BreakerThatOpensForgets(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(2), KVCacheTokens: 4_000_000})
+	pick(t, p, router.Request{Prefix: prompt(1, 50)}).ReleaseAt(start, router.Outcome{})
+	home := pick(t, p, router.Request{Prefix: prompt(1, 50)})
+	if home.CachedTokens != 50*256 {
+		t.Fatalf("%v, want it warm", home)
+	}
+	for range 5 {
+		pick(t, p, only(home.Endpoint.ID, start)).ReleaseAt(start, refused)
+	}
+	if d := pick(t, p, only(home.Endpoint.ID, start)); d.BestCachedTokens != 0 {
+		t.Errorf("%d tokens are predicted on an endpoint that failed five times", d.BestCachedTokens)
+	}
+	home.ReleaseAt(start, router.Outcome{}) // its pin is of what was forgotten
+	require.NoError(t, p.CheckInvariants(map[string]int{home.Endpoint.ID: 1}))
+}
+
+// The order of what is believed about the size: the endpoint's configuration,
+// the pool's, the engine's report, what is learned.
+func TestPool_WhoSaysHowLargeTheCacheIs(t *testing.T) {
+	var table loadstats.Table
+	report := func(tokens int64) {
+		table.Report("e0", loadstats.Report{At: start, KVCacheTokens: loadstats.Known(tokens)})
+	}
+	configure := func(p *router.Pool, tokens int) {
+		require.NoError(t, p.SetEndpointsAt(start, []router.Endpoint{{ID: "e0", Weight: 1, KVCacheTokens: tokens}}))
+	}
+	want := func(p *router.Pool, when string, tokens int) {
+		t.Helper()
+		pick(t, p, router.Request{}).ReleaseAt(start, router.Outcome{}) // reports are read by picks
+		if got := p.StatsAt(start)[0].Load.CapacityTokens; got != tokens {
+			t.Errorf("%s: capacity = %d, want %d", when, got, tokens)
+		}
+	}
+
+	p := newPool(t, router.Config{Endpoints: fleet(1), Reports: &table})
+	want(p, "nobody says", 256<<10)
+	report(102_400)
+	want(p, "reported", 102_400)
+	report(51_200)
+	want(p, "reported anew", 51_200)
+	report(10)
+	want(p, "reported absurdly", 51_200)
+	configure(p, 204_800)
+	want(p, "configured", 204_800)
+	report(25_600)
+	want(p, "configured and reported", 204_800)
+	configure(p, 0)
+	want(p, "configured no more", 25_600)
+
+	p = newPool(t, router.Config{Endpoints: fleet(1), Reports: &table, KVCacheTokens: 409_600})
+	want(p, "configured for all", 409_600)
+	configure(p, 204_800)
+	want(p, "configured for the endpoint and all", 204_800)
+	configure(p, 0)
+	want(p, "configured for all again", 409_600)
+}
+
+// Evidence moves a capacity that nobody knows, within bounds.
+func TestPool_LearnedCapacityStaysWithinBounds(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1)})
+	at := start
+	for i := range uint64(300) { // always half of what was predicted
+		at = at.Add(time.Second)
+		d := pick(t, p, router.Request{Prefix: prompt(i%7, 60), At: at})
+		answered(d, at, d.CachedTokens/2)
+	}
+	if got := p.LearnedCapacity("e0"); got < 16<<10 || got > 256<<10 {
+		t.Errorf("learned %d tokens from an engine that loses half of everything", got)
+	}
+	for i := range uint64(3000) { // always more
+		at = at.Add(time.Second)
+		d := pick(t, p, router.Request{Prefix: prompt(i%1000, 100), At: at})
+		answered(d, at, d.PromptTokens)
+	}
+	if got := p.LearnedCapacity("e0"); got < 2_000_000 || got > 1<<28 {
+		t.Errorf("learned %d tokens from an engine that keeps 1,000 prompts of 25,600", got)
+	}
+}
