@@ -32,6 +32,18 @@ func words(r *rand.Rand, n int) string {
 	return b.String()
 }
 
+// toolResults returns n bytes or a little more of JSON, as tools answer with it:
+// once it is a string in a body, a backslash comes every few bytes.
+func toolResults(r *rand.Rand, n int) string {
+	var rows []map[string]any
+	for size := 0; size < n; size += 80 {
+		rows = append(rows, map[string]any{
+			"zone": string(rune('A' + r.IntN(26))), "eur": r.IntN(100), "depot": words(r, 12), "open": r.IntN(2) == 0,
+		})
+	}
+	return string(marshal(rows))
+}
+
 // cjk returns n bytes or a little more of Chinese characters.
 func cjk(r *rand.Rand, n int) string {
 	var b strings.Builder

@@ -82,6 +82,13 @@ func (c *chain) writeByte(b byte) {
 	}
 }
 
+// writeString adds a short text to the stream.
+func (c *chain) writeString(s string) {
+	for i := range len(s) {
+		c.writeByte(s[i])
+	}
+}
+
 // writeIDs adds token ids to the stream, four bytes each. The size of the block
 // and the length of the stream so far must be multiples of four.
 func (c *chain) writeIDs(ids []uint32) {

@@ -73,9 +73,7 @@ func (w *bodyWriter) message(role string, content span) {
 		return
 	}
 	w.writeByte(tagMessage)
-	for i := range len(role) {
-		w.writeByte(role[i])
-	}
+	w.writeString(role)
 	w.writeByte(endText)
 	w.parts(content, 0)
 	w.writeByte(tagEnd)

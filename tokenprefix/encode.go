@@ -71,9 +71,12 @@ type orderedMember struct {
 }
 
 // tagged writes the string v with a tag in front.
-func (e *encoder) tagged(tag byte, v span) {
+func (e *encoder) tagged(tag byte, v span) { e.spelled(tag, e.content(v)) }
+
+// spelled writes the content of a string with a tag in front.
+func (e *encoder) spelled(tag byte, content []byte) {
 	e.writeByte(tag)
-	e.spell(e.content(v))
+	e.spell(content)
 	e.writeByte(endText)
 }
 
@@ -86,9 +89,7 @@ func (e *encoder) text(tag byte, v span) {
 			return
 		}
 	}
-	e.writeByte(tag)
-	e.spell(content)
-	e.writeByte(endText)
+	e.spelled(tag, content)
 }
 
 // parts writes the content of a message, in which a text and a list of that
@@ -160,9 +161,7 @@ func (e *encoder) named(name string, v span) {
 // key writes a name of ours.
 func (e *encoder) key(name string) {
 	e.writeByte(tagKey)
-	for i := range len(name) {
-		e.writeByte(name[i])
-	}
+	e.writeString(name)
 	e.writeByte(endText)
 }
 

@@ -1,7 +1,13 @@
 package tokenprefix
 
-// Mix is the function that links the blocks of a chain.
-var Mix = mix
+// Parts of the package that tests compare with slower ones.
+var (
+	Mix           = mix
+	ClosingQuote  = closingQuote
+	NextRespelled = nextRespelled
+	ParseID       = parseID
+	SkipNumeric   = skipNumeric
+)
 
 // MediaTokens is what a media part counts for.
 const MediaTokens = mediaTokens

@@ -3,8 +3,6 @@ package tokenprefix
 import (
 	"bytes"
 	"encoding/binary"
-	"iter"
-	"math"
 	"math/bits"
 )
 
@@ -107,17 +105,49 @@ func (s *scanner) skipString(i int) int {
 // closingQuote returns the index behind the first quote at or behind i that no
 // backslash escapes, or -1. Some quote must come before i.
 func closingQuote(b []byte, i int) int {
-	for {
+	for dense := 0; ; dense++ {
 		q := bytes.IndexByte(b[i:], '"')
 		if q < 0 {
 			return -1
+		}
+		if q >= 32 {
+			dense = 0
 		}
 		q += i
 		i = q + 1
 		if b[q-1] != '\\' || !isEscaped(b, q) {
 			return i
 		}
+		if dense == 4 { // JSON within the string: stop at fewer of its quotes
+			i = skipEscapedQuotes(b, i)
+			dense = 0
+		}
 	}
+}
+
+// skipEscapedQuotes returns an index at or behind i with no closing quote in
+// between. It goes on 32 bytes at a time, however many quotes are among them, as
+// long as each has one backslash in front.
+func skipEscapedQuotes(b []byte, i int) int {
+	for len(b)-i >= 32 {
+		c := (*[34]byte)(b[i-2:])
+		if (mayClose(c, 2)|mayClose(c, 10)|mayClose(c, 18)|mayClose(c, 26))&0x8080808080808080 != 0 {
+			break
+		}
+		i += 32
+	}
+	return i
+}
+
+// mayClose returns a word with the top bit of a byte set if one of the eight
+// bytes of c from k on is a quote with no backslash in front, or two, and seldom
+// else.
+func mayClose(c *[34]byte, k int) uint64 {
+	const ones, low = 0x0101010101010101, 0x7f7f7f7f7f7f7f7f
+	q := binary.LittleEndian.Uint64(c[k:k+8]) ^ '"'*ones
+	one := binary.LittleEndian.Uint64(c[k-1:k+7]) ^ '\\'*ones
+	two := binary.LittleEndian.Uint64(c[k-2:k+6]) ^ '\\'*ones
+	return (q - ones) &^ q & ((one&low + low) | one | (two-ones)&^two)
 }
 
 // closingQuoteNext is closingQuote for strings of at most seven bytes, as many
@@ -240,97 +270,6 @@ func skipNumeric(b []byte, i int) int {
 	return i
 }
 
-// members yields the keys and values of the object v, up to the first fault.
-func (s *scanner) members(v span) iter.Seq2[span, span] {
-	return func(yield func(key, val span) bool) {
-		for i := v.start + 1; ; {
-			k := s.item(v, i, '}')
-			if k < 0 {
-				return
-			}
-			if s.b[k] != '"' {
-				s.fail(faultSyntax, k)
-				return
-			}
-			key := span{k, s.skipString(k)}
-			if key.end < 0 {
-				return
-			}
-			c := s.space(key.end)
-			if c >= len(s.b) || s.b[c] != ':' {
-				s.failAt(c)
-				return
-			}
-			val := span{start: s.space(c + 1)}
-			if val.end = s.skip(val.start); val.end < 0 || !yield(key, val) {
-				return
-			}
-			i = val.end
-		}
-	}
-}
-
-// elements yields the elements of the array v, up to the first fault.
-func (s *scanner) elements(v span) iter.Seq[span] {
-	return func(yield func(span) bool) {
-		for i := v.start + 1; ; {
-			k := s.item(v, i, ']')
-			if k < 0 {
-				return
-			}
-			if i = s.skip(k); i < 0 || !yield(span{k, i}) {
-				return
-			}
-		}
-	}
-}
-
-// item returns the start of the next item of the container v at or behind i,
-// which is v.start+1 or the end of the item before. It returns -1 behind the last
-// item and at a fault.
-func (s *scanner) item(v span, i int, closing byte) int {
-	first := i == v.start+1
-	i = s.space(i)
-	if i < len(s.b) && s.b[i] == closing {
-		return -1
-	}
-	if !first {
-		if i >= len(s.b) || s.b[i] != ',' {
-			return s.failAt(i)
-		}
-		i = s.space(i + 1)
-	}
-	if i >= len(s.b) {
-		return s.failAt(i)
-	}
-	return i
-}
-
-// failAt notes that the byte at i, or the end of the body there, is not what
-// the grammar asks for.
-func (s *scanner) failAt(i int) int {
-	if i >= len(s.b) {
-		return s.fail(faultTruncated, i)
-	}
-	return s.fail(faultSyntax, i)
-}
-
-// is reports whether the value v is there and starts with c, which tells its
-// type: '"', '{', '[', or the first letter of a literal.
-func (s *scanner) is(v span, c byte) bool {
-	return v.end > 0 && s.b[v.start] == c
-}
-
-// isDigit reports whether the value v is there and starts with a digit.
-func (s *scanner) isDigit(v span) bool {
-	return v.end > 0 && s.b[v.start]-'0' <= 9
-}
-
-// present reports whether the value v is there and is not null.
-func (s *scanner) present(v span) bool {
-	return v.end > 0 && s.b[v.start] != 'n'
-}
-
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
 // isNumeric reports whether c is one of , - . / 0 to 9.
@@ -339,44 +278,4 @@ func isNumeric(c byte) bool { return ',' <= c && c <= '9' }
 // isScalar reports whether c can be part of a number or a literal.
 func isScalar(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' || c == '-' || c == '.' || c == '+'
-}
-
-// stringOf returns the text of v, or nil if v is not a string.
-func (s *scanner) stringOf(v span) []byte {
-	if !s.is(v, '"') {
-		return nil
-	}
-	return s.plain(v)
-}
-
-// intOf returns the number v, or 0 if v is not a whole number from 0 to 2³¹-1.
-func (s *scanner) intOf(v span) int {
-	if v.end == 0 || v.end-v.start > 10 {
-		return 0
-	}
-	n := int64(0)
-	for _, c := range s.b[v.start:v.end] {
-		if c < '0' || c > '9' {
-			return 0
-		}
-		n = 10*n + int64(c-'0')
-	}
-	if n > math.MaxInt32 {
-		return 0
-	}
-	return int(n)
-}
-
-// memberOf returns the last member of the object v with the given name. It is
-// absent if v is not an object.
-func (s *scanner) memberOf(v span, name string) (found span) {
-	if !s.is(v, '{') {
-		return span{}
-	}
-	for key, val := range s.members(v) {
-		if string(s.plain(key)) == name {
-			found = val
-		}
-	}
-	return found
 }

@@ -238,16 +238,3 @@ func spelledLen(s []byte, n int) int {
 	}
 	return i
 }
-
-// plain returns the text of the string v: a part of the body, or a new slice if
-// the string holds escapes.
-func (s *scanner) plain(v span) []byte {
-	content := s.content(v)
-	if bytes.IndexByte(content, '\\') < 0 {
-		return content
-	}
-	return appendDecoded(make([]byte, 0, len(content)), content, len(content))
-}
-
-// content returns the string v as spelled, without its quotes.
-func (s *scanner) content(v span) []byte { return s.b[v.start+1 : v.end-1] }

@@ -115,6 +115,30 @@ func TestBody_WhatTakesPart(t *testing.T) {
 	}
 }
 
+func TestBody_WhatTakesPartBesideAPrompt(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, fields := range []string{
+		`"prompt":"x"`, `"prompt":"x","suffix":"s"`, `"prompt":"x","context":[1,2]`, `"prompt":"x","system":"s"`,
+		`"prompt":"x","images":["aGk="]`, `"prompt":"x","images":["aGg="]`, `"prompt":["x","s"]`, `"prompt":["s","x"]`,
+		`"prompt":[1,2]`, `"prompt":[1,2],"suffix":"s"`, `"prompt":[1,2],"context":[1,2]`, `"prompt":[1,2],"system":"s"`,
+	} {
+		sig, _ := signed(t, fine(), tokenprefix.Scope{}, []byte("{"+fields+"}"))
+		if other, ok := seen[sig.Tail]; ok {
+			t.Errorf("%s and %s have one tail", fields, other)
+		}
+		seen[sig.Tail] = fields
+	}
+}
+
+func TestBody_HistoryOnTheEngineCounts(t *testing.T) {
+	instructions := strings.Repeat("Answer in three sentences. ", 10)
+	sig, _ := signed(t, fine(), tokenprefix.Scope{}, []byte(`{"instructions":"`+instructions+
+		`","previous_response_id":"`+strings.Repeat("r", 200)+`","input":"`+instructions+`"}`))
+	if sig.SystemBlocks != 4 || sig.HistoryBlocks != 7 || len(sig.Blocks) != 12 {
+		t.Errorf("%d system and %d history of %d blocks, want 4 and 7 of 12", sig.SystemBlocks, sig.HistoryBlocks, len(sig.Blocks))
+	}
+}
+
 func TestBody_LoneSurrogatesKeepApart(t *testing.T) {
 	seen := map[uint64]string{}
 	for _, forms := range [][]string{
@@ -159,6 +183,10 @@ func TestBody_OneTextInAnyForm(t *testing.T) {
 			`{"input":"hi"}`,
 			`{"input":[{"role":"user","content":"hi"}]}`,
 			`{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}],"id":"m","status":"completed"}]}`,
+		},
+		{ // items of Responses
+			`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`,
+			`{"input":[{"status":"completed","arguments":"{}","name":"f","call_id":"c","type":"function_call"}]}`,
 		},
 		{ // completions
 			`{"prompt":"hi"}`,

@@ -96,6 +96,9 @@ func TestVolatile_SkippingIsLikeLeavingOut(t *testing.T) {
 		var a, b tokenprefix.Signature
 		h.Text(&a, tokenprefix.Scope{}, []byte(text))
 		(&tokenprefix.Hasher{BlockTokens: 4}).Text(&b, tokenprefix.Scope{}, []byte(rest))
+		if whole := (len(text) + 2) / 4; a.Tokens != max(whole, 1) {
+			t.Fatalf("Text skipping some of %d bytes = %d tokens, want %d", len(text), a.Tokens, whole)
+		}
 		if a.Tail != b.Tail {
 			t.Fatalf("Text skipping %d bytes of %q has tail %x, want %x", len(text)-len(rest), text, a.Tail, b.Tail)
 		}
