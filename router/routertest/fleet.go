@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmroute/warmroute/loadstats"
 	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/tokenprefix"
 )
@@ -12,34 +13,42 @@ import (
 // Fleet is a pool with a clock that stands still until it is moved, for tests of
 // decisions. It is not safe for concurrent use.
 type Fleet struct {
-	// Pool makes the decisions.
+	// Pool makes the decisions. Tests that call it directly give it the fleet's
+	// time, and release what it returns.
 	Pool *router.Pool
 
-	t      testing.TB
-	now    time.Time
-	filler map[string][]*router.Decision
-	picked []*router.Decision
+	t       testing.TB
+	now     time.Time
+	reports *loadstats.Table
+	picked  []*router.Decision            // all, also the released
+	filler  map[string][]*router.Decision // in flight, by endpoint
 }
 
 // NewFleet returns a fleet of n endpoints of weight 1, named e0, e1 and so on,
-// beside those that the configuration has. What is still in flight at the end of
-// the test is released then.
+// beside those that the configuration has. At the end of the test the fleet
+// releases what its methods picked, and fails the test if anything is left in
+// flight: a request that the test took from Pool and did not release. It fails
+// the test at once if the configuration has an error.
 func NewFleet(t testing.TB, n int, c router.Config) *Fleet {
 	t.Helper()
 	for i := range n {
 		c.Endpoints = append(c.Endpoints, router.Endpoint{ID: fmt.Sprint("e", i), Weight: 1})
 	}
+	if c.Reports == nil {
+		c.Reports = new(loadstats.Table)
+	}
 	p, err := router.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Fleet{Pool: p, t: t, now: time.Unix(1_000_000, 0), filler: map[string][]*router.Decision{}}
+	f := &Fleet{Pool: p, t: t, now: time.Unix(1_000_000, 0), reports: c.Reports, filler: map[string][]*router.Decision{}}
 	t.Cleanup(f.release)
 	return f
 }
 
 // release gives everything back and checks that nothing is left.
 func (f *Fleet) release() {
+	f.t.Helper()
 	for _, d := range f.picked {
 		d.ReleaseAt(f.now, router.Outcome{})
 	}
@@ -48,7 +57,7 @@ func (f *Fleet) release() {
 	}
 	for _, s := range f.Pool.StatsAt(f.now) {
 		if s.Load.InFlight != 0 {
-			f.t.Errorf("%s has %d requests in flight that Pick did not return", s.Endpoint.ID, s.Load.InFlight)
+			f.t.Errorf("routertest: %s has %d requests in flight that were never released", s.Endpoint.ID, s.Load.InFlight)
 		}
 	}
 }
@@ -89,9 +98,13 @@ func (f *Fleet) Serve(prompt *tokenprefix.Signature) *router.Decision {
 }
 
 // SetInFlight makes an endpoint have so many requests of others in flight,
-// beyond those that Pick returned: requests without a prompt that are decoding.
+// beyond those that the test picked: requests without a prompt that are decoding.
+// It fails the test if the endpoint can't take them.
 func (f *Fleet) SetInFlight(id string, n int) {
 	f.t.Helper()
+	if n < 0 {
+		f.t.Fatalf("routertest: SetInFlight(%s, %d): the number is negative", id, n)
+	}
 	flying := f.filler[id]
 	for len(flying) > n {
 		last := len(flying) - 1
@@ -101,7 +114,8 @@ func (f *Fleet) SetInFlight(id string, n int) {
 	for len(flying) < n {
 		d, err := f.Pool.Pick(router.Request{At: f.now, Eligible: func(e *router.Endpoint) bool { return e.ID == id }})
 		if err != nil {
-			f.t.Fatalf("SetInFlight(%s, %d): %v", id, n, err)
+			f.filler[id] = flying
+			f.t.Fatalf("routertest: SetInFlight(%s, %d): %v", id, n, err)
 		}
 		d.FirstTokenAt(f.now)
 		flying = append(flying, d)
@@ -109,37 +123,9 @@ func (f *Fleet) SetInFlight(id string, n int) {
 	f.filler[id] = flying
 }
 
-// Prompt returns the signature of a prompt: a system part of the given tokens,
-// the same for all prompts with one of that size, and the history of a
-// conversation. Of two prompts of a conversation the one with less history is the
-// beginning of the other. Sizes count in whole blocks of router.BlockTokens,
-// rounded down.
-func Prompt(conversation, systemTokens, historyTokens int) *tokenprefix.Signature {
-	system, history := systemTokens/router.BlockTokens, historyTokens/router.BlockTokens
-	s := &tokenprefix.Signature{
-		BlockTokens:   router.BlockTokens,
-		Tokens:        systemTokens + historyTokens,
-		SystemBlocks:  system,
-		HistoryBlocks: system + max(0, history-1),
-	}
-	h := uint64(systemTokens)*2 + 1
-	for range system {
-		h = next(h)
-		s.Blocks = append(s.Blocks, h)
-	}
-	h ^= uint64(conversation) << 20
-	for range history {
-		h = next(h)
-		s.Blocks = append(s.Blocks, h)
-	}
-	s.Tail = next(h ^ uint64(s.Tokens))
-	return s
-}
-
-// next is a step of SplitMix64.
-func next(h uint64) uint64 {
-	h += 0x9e3779b97f4a7c15
-	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-	h = (h ^ h>>27) * 0x94d049bb133111eb
-	return h ^ h>>31
+// Report makes an endpoint's engine report its load now. The report is believed
+// until the fleet's time is later by more than the pool's ReportMaxAge.
+func (f *Fleet) Report(id string, r loadstats.Report) {
+	r.At = f.now
+	f.reports.Report(id, r)
 }

@@ -3,7 +3,10 @@ package routertest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,77 +14,158 @@ import (
 	"github.com/warmroute/warmroute/loadstats"
 )
 
-// TestPolicy checks what a pool relies on in a policy, whatever it prefers: an
-// answer within range for any input, an error for no candidates, the same answer
-// for the same input, no memory of the input, and use by many goroutines at once
-// (run the test with -race).
+// TestPolicy checks what a pool relies on in a policy, whatever it prefers:
+//
+//   - No candidates give an error that is balancer.ErrNoCandidates.
+//   - Candidates give a choice among them, whatever their loads: without reports,
+//     with stale or absurd ones, idle or far too full.
+//   - The alternatives it names, if any, are other candidates; no cost is NaN.
+//   - The same input gives the same choice, again and from many goroutines at once
+//     (run the test with -race), so the policy remembers nothing.
+//   - The input is left as it is: the pool has its own endpoints in the order of
+//     the candidates.
 func TestPolicy(t *testing.T, p balancer.Policy) {
 	t.Helper()
-	t.Run("no candidates", func(t *testing.T) {
-		if c, err := p.Choose(&balancer.PickInfo{PromptTokens: 100}); err == nil {
-			t.Errorf("Choose without candidates = %+v, want an error such as %v", c, balancer.ErrNoCandidates)
-		} else if !errors.Is(err, balancer.ErrNoCandidates) {
-			t.Logf("Choose without candidates = %v, which is not balancer.ErrNoCandidates", err)
+	for _, l := range laws() {
+		t.Run(l.name, func(t *testing.T) {
+			if err := l.check(p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// law is something that holds for every policy.
+type law struct {
+	name  string
+	check func(balancer.Policy) error
+}
+
+func laws() []law {
+	return []law{
+		{"no candidates", noCandidates},
+		{"one candidate", func(p balancer.Policy) error { return forInputs(1, 200, 1, p, choosesWell) }},
+		{"any candidates", func(p balancer.Policy) error { return forInputs(2, 2000, 40, p, choosesWell) }},
+		{"input unchanged", func(p balancer.Policy) error { return forInputs(3, 500, 20, p, leavesInput) }},
+		{"no memory", func(p balancer.Policy) error { return forInputs(4, 500, 20, p, remembersNothing) }},
+		{"many goroutines", manyGoroutines},
+	}
+}
+
+func noCandidates(p balancer.Policy) error {
+	for _, info := range []*balancer.PickInfo{{}, {PromptTokens: 100, Keyed: true, Seq: 7, Random: 1 << 63}} {
+		if c, err := p.Choose(info); !errors.Is(err, balancer.ErrNoCandidates) {
+			return fmt.Errorf("of no candidates Choose makes %+v, %v, want balancer.ErrNoCandidates", c, err)
 		}
-	})
-	t.Run("one candidate", func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(1, 1))
-		for range 200 {
-			info := anyInfo(rng, 1)
-			if c, err := p.Choose(info); err != nil || c.Index != 0 {
-				t.Fatalf("Choose(%s) = %d, %v, want 0", describe(info), c.Index, err)
-			}
+	}
+	return nil
+}
+
+// forInputs checks a policy with seeded inputs of 1 to most candidates.
+func forInputs(seed uint64, times, most int, p balancer.Policy, check func(balancer.Policy, *balancer.PickInfo, *rand.Rand) error) error {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range times {
+		if err := check(p, anyInfo(rng, 1+rng.IntN(most)), rng); err != nil {
+			return err
 		}
-	})
-	t.Run("any input", func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(2, 1))
-		for range 2000 {
-			info := anyInfo(rng, 1+rng.IntN(40))
-			c, err := p.Choose(info)
-			if err != nil {
-				t.Fatalf("Choose(%s): %v", describe(info), err)
-			}
-			if c.Index < 0 || c.Index >= len(info.Candidates) {
-				t.Fatalf("Choose(%s) = %d", describe(info), c.Index)
-			}
-			if again, err := p.Choose(info); err != nil || again != c {
-				t.Fatalf("Choose(%s) = %+v, then %+v, %v for the same input", describe(info), c, again, err)
-			}
+	}
+	return nil
+}
+
+func choosesWell(p balancer.Policy, info *balancer.PickInfo, _ *rand.Rand) error {
+	c, err := p.Choose(info)
+	n := len(info.Candidates)
+	switch {
+	case err != nil:
+		return fmt.Errorf("Choose(%s): %w", describe(info), err)
+	case c.Index < 0 || c.Index >= n:
+		return fmt.Errorf("Choose(%s) = candidate %d, want 0 to %d", describe(info), c.Index, n-1)
+	case c.NumOthers < 0 || c.NumOthers > min(len(c.Others), n-1):
+		return fmt.Errorf("Choose(%s) names %d other candidates", describe(info), c.NumOthers)
+	case !isCost(c.Cost):
+		return fmt.Errorf("Choose(%s) costs %+v", describe(info), c.Cost)
+	}
+	named := []int{c.Index}
+	for _, o := range c.Others[:c.NumOthers] {
+		if o.Index < 0 || o.Index >= n || slices.Contains(named, o.Index) || !isCost(o.Cost) {
+			return fmt.Errorf("Choose(%s) = candidate %d and others %+v, want others of the %d", describe(info), c.Index, c.Others[:c.NumOthers], n)
 		}
-	})
-	t.Run("no memory of the input", func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(3, 1))
-		for range 200 {
-			info, kept := anyInfo(rng, 8), anyInfo(rng, 8)
-			want, err := p.Choose(kept)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.Choose(info); err != nil {
-				t.Fatal(err)
-			}
-			*info = balancer.PickInfo{Candidates: append(info.Candidates[:0], kept.Candidates...)}
-			if got, err := p.Choose(kept); err != nil || got != want {
-				t.Fatalf("Choose(%s) = %+v, %v after other input, want %+v", describe(kept), got, err, want)
-			}
+		named = append(named, o.Index)
+	}
+	return nil
+}
+
+func isCost(c balancer.Cost) bool {
+	for _, v := range []float64{c.Total, c.Backlog, c.Own, c.Recompute, c.InFlight, c.Memory} {
+		if math.IsNaN(v) {
+			return false
 		}
-	})
-	t.Run("many goroutines", func(t *testing.T) {
-		var wg sync.WaitGroup
-		for g := range uint64(8) {
-			wg.Go(func() {
-				rng := rand.New(rand.NewPCG(4, g))
-				for range 200 {
-					info := anyInfo(rng, 1+rng.IntN(10))
-					if c, err := p.Choose(info); err != nil || c.Index < 0 || c.Index >= len(info.Candidates) {
-						t.Errorf("Choose(%s) = %d, %v", describe(info), c.Index, err)
-						return
-					}
+	}
+	return true
+}
+
+func leavesInput(p balancer.Policy, info *balancer.PickInfo, _ *rand.Rand) error {
+	before := *info
+	before.Candidates = slices.Clone(info.Candidates)
+	if _, err := p.Choose(info); err != nil {
+		return fmt.Errorf("Choose(%s): %w", describe(info), err)
+	}
+	if !reflect.DeepEqual(*info, before) {
+		return fmt.Errorf("Choose(%s) changed its input", describe(info))
+	}
+	return nil
+}
+
+// remembersNothing compares choices before and after another one, whose input is
+// overwritten as a pool does it.
+func remembersNothing(p balancer.Policy, info *balancer.PickInfo, rng *rand.Rand) error {
+	want, err := p.Choose(info)
+	if err != nil {
+		return fmt.Errorf("Choose(%s): %w", describe(info), err)
+	}
+	other := anyInfo(rng, len(info.Candidates))
+	if _, err := p.Choose(other); err != nil {
+		return fmt.Errorf("Choose(%s): %w", describe(other), err)
+	}
+	for i := range other.Candidates {
+		other.Candidates[i] = balancer.Candidate{Load: loadstats.Load{InFlight: math.MaxInt32}}
+	}
+	*other = balancer.PickInfo{Candidates: other.Candidates[:0]}
+	if got, err := p.Choose(info); err != nil || got != want {
+		return fmt.Errorf("Choose(%s) = %+v, then %+v, %v for the same input", describe(info), want, got, err)
+	}
+	return nil
+}
+
+// manyGoroutines compares choices that are made at once with those made one after
+// the other.
+func manyGoroutines(p balancer.Policy) error {
+	const goroutines, inputs = 8, 100
+	rng := rand.New(rand.NewPCG(5, 1))
+	infos := make([]*balancer.PickInfo, inputs)
+	want := make([]balancer.Choice, inputs)
+	for i := range infos {
+		infos[i] = anyInfo(rng, 1+rng.IntN(20))
+		var err error
+		if want[i], err = p.Choose(infos[i]); err != nil {
+			return fmt.Errorf("Choose(%s): %w", describe(infos[i]), err)
+		}
+	}
+	errs := make([]error, goroutines)
+	var wg sync.WaitGroup
+	for g := range errs {
+		wg.Go(func() {
+			for i := range inputs {
+				i = (i + g*inputs/goroutines) % inputs
+				if got, err := p.Choose(infos[i]); err != nil || got != want[i] {
+					errs[g] = fmt.Errorf("Choose(%s) = %+v, %v beside others, %+v before", describe(infos[i]), got, err, want[i])
+					return
 				}
-			})
-		}
-		wg.Wait()
-	})
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // describe says of an input what may matter for a failure.
@@ -107,26 +191,40 @@ func anyInfo(rng *rand.Rand, n int) *balancer.PickInfo {
 		{Running: loadstats.Known(1 << 40)},
 	}
 	p := &balancer.PickInfo{
-		PromptTokens: rng.IntN(50_000), MaxOutputTokens: rng.IntN(5000), Keyed: rng.IntN(3) > 0, Continues: rng.IntN(2) == 0,
-		Branches: 20 * rng.Float64(), AllBranches: 200 * rng.Float64(), Seq: rng.Uint64(), Random: rng.Uint64(),
+		MaxOutputTokens: rng.IntN(2) * rng.IntN(5000), Keyed: rng.IntN(3) > 0,
+		Branches: 20 * rng.Float64(), AllBranches: 20 + 200*rng.Float64(), Seq: rng.Uint64(), Random: rng.Uint64(),
+	}
+	if rng.IntN(4) > 0 {
+		p.PromptTokens = rng.IntN(50_000)
 	}
 	for i := range n {
-		c := balancer.Candidate{ID: string(rune('a' + i)), Ordinal: i, Weight: 1 + rng.IntN(3)}
-		if rng.IntN(2) == 0 {
+		c := balancer.Candidate{ID: fmt.Sprint("e", i), Ordinal: i, Weight: 1 + rng.IntN(3)}
+		if p.Keyed && rng.IntN(2) == 0 {
 			c.CachedTokens = rng.IntN(p.PromptTokens + 1)
 		}
 		c.Load.Report = reports[rng.IntN(len(reports))]
 		c.Load.Fresh = c.Load.Report != nil && rng.IntN(2) == 0
 		if rng.IntN(4) > 0 {
-			c.Load.InFlight = rng.IntN(200)
-			c.Load.PendingPrefills = rng.IntN(c.Load.InFlight + 1)
-			c.Load.PendingPrefillTokens = c.Load.PendingPrefills * rng.IntN(30_000)
-			c.Load.Backlog = rng.IntN(c.Load.PendingPrefillTokens + 1)
-			c.Load.CapacityTokens = rng.IntN(2) * (1 + rng.IntN(500_000))
-			c.Load.PinnedTokens = rng.IntN(c.Load.CapacityTokens + 100_000)
-			c.Load.FailureShare = rng.Float64()
+			c.Load = busy(rng, c.Load)
 		}
 		p.Candidates = append(p.Candidates, c)
 	}
+	rng.Shuffle(n, func(i, j int) { p.Candidates[i], p.Candidates[j] = p.Candidates[j], p.Candidates[i] })
+	p.Continues = p.Deepest() > 0 && rng.IntN(2) == 0
 	return p
+}
+
+// busy is the load of an endpoint that has something to do.
+func busy(rng *rand.Rand, l loadstats.Load) loadstats.Load {
+	l.InFlight = rng.IntN(200)
+	l.SentSince = rng.IntN(l.InFlight + 1)
+	l.PendingPrefills = rng.IntN(l.InFlight + 1)
+	l.PendingPrefillTokens = l.PendingPrefills * rng.IntN(30_000)
+	l.Backlog = rng.IntN(l.PendingPrefillTokens + 1)
+	l.CapacityTokens = rng.IntN(2) * (1 + rng.IntN(500_000))
+	l.PinnedTokens = rng.IntN(l.CapacityTokens + 100_000)
+	l.CachedTokens = l.PinnedTokens + rng.IntN(100_000)
+	l.PrefillRate = float64(rng.IntN(2)) * 20_000 * rng.Float64()
+	l.FailureShare = rng.Float64()
+	return l
 }
