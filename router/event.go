@@ -1,10 +1,13 @@
 package router
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -131,6 +134,8 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 type remote struct {
 	mu     sync.Mutex
 	leases map[remoteID]*lease
+	// lookAt is when to look for old leases next, UnixNano; zero: there are none.
+	lookAt atomic.Int64
 }
 
 type remoteID struct{ origin, id uint64 }
@@ -138,6 +143,14 @@ type remoteID struct{ origin, id uint64 }
 // maxRemote bounds the requests of other pools that are tracked at a time, in
 // case their releases get lost.
 const maxRemote = 1 << 16
+
+// maxRemoteAge is the age at which a request of another pool counts as over: its
+// release got lost, and what is never released would take its place at the
+// endpoint for ever. Old ones are looked for every remoteLook.
+const (
+	maxRemoteAge = time.Hour
+	remoteLook   = time.Minute
+)
 
 // Apply makes another pool's change of state known to this one. Events of
 // requests or endpoints that this pool doesn't know have no effect. The event is
@@ -184,6 +197,7 @@ func (p *Pool) applySent(now time.Time, e *Event, id remoteID) {
 	known := p.remote.leases[id] != nil || len(p.remote.leases) >= maxRemote
 	if !known {
 		p.remote.leases[id] = l
+		p.remote.lookAt.CompareAndSwap(0, now.Add(remoteLook).UnixNano())
 		// The books are changed under the lock, so that a release that follows
 		// at once finds them changed. Nothing here calls back.
 		s := p.scratch.Get().(*scratch)
@@ -207,21 +221,46 @@ func (l *lease) end(now time.Time, failed bool) {
 }
 
 // Disconnect releases everything that a pool announced and has not released: it
-// is gone, or its events are not coming through any more.
+// is gone, or its events are not coming through any more. What is older than an
+// hour is released without.
 func (p *Pool) Disconnect(origin uint64) { p.DisconnectAt(time.Now(), origin) }
 
 // DisconnectAt is Disconnect at a given time.
 func (p *Pool) DisconnectAt(now time.Time, origin uint64) {
-	var ended []*lease
+	p.dropRemote(now, func(id remoteID, _ *lease) bool { return id.origin == origin })
+}
+
+// dropOldRemote releases the requests of other pools whose release got lost.
+func (p *Pool) dropOldRemote(now time.Time) {
+	at, nano := p.remote.lookAt.Load(), now.UnixNano()
+	if at == 0 || nano < at || !p.remote.lookAt.CompareAndSwap(at, nano+int64(remoteLook)) {
+		return
+	}
+	p.dropRemote(now, func(_ remoteID, l *lease) bool { return now.Sub(l.sent) > maxRemoteAge })
+}
+
+// dropRemote releases what other pools announced, in the order of their numbers.
+func (p *Pool) dropRemote(now time.Time, which func(remoteID, *lease) bool) {
+	type ended struct {
+		*lease
+		id remoteID
+	}
+	var over []ended
 	p.remote.mu.Lock()
 	for id, l := range p.remote.leases {
-		if id.origin == origin {
-			ended = append(ended, l)
+		if which(id, l) {
+			over = append(over, ended{l, id})
 			delete(p.remote.leases, id)
 		}
 	}
+	if len(p.remote.leases) == 0 {
+		p.remote.lookAt.Store(0)
+	}
 	p.remote.mu.Unlock()
-	for _, l := range ended {
+	slices.SortFunc(over, func(a, b ended) int {
+		return cmp.Or(cmp.Compare(a.id.origin, b.id.origin), cmp.Compare(a.id.id, b.id.id))
+	})
+	for _, l := range over {
 		if was := l.state.Swap(released); was != released {
 			l.release(now, was == prefilling, silent)
 		}

@@ -58,6 +58,7 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
 		return nil, fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
 	}
+	p.dropOldRemote(now)
 	if len(r.Exclude) == 0 {
 		p.retries.earn()
 	} else if !p.retries.take() {
