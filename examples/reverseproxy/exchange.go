@@ -86,8 +86,8 @@ func (x *exchange) pick() error {
 	seen := h.full.moment()
 	d, err := x.choose()
 	if err != nil {
-		if x.attempt == 0 && x.asked.Eligible == nil {
-			h.full.note(seen, x.asked.At, err)
+		if x.attempt == 0 && x.asked.Eligible == nil && x.holder == "" {
+			h.full.note(seen, x.asked.At, err) // any other request would hear the same
 		}
 		return err
 	}
@@ -194,6 +194,7 @@ func (x *exchange) again(res *http.Response, err error) bool {
 		outcome = router.Outcome{StatusCode: res.StatusCode, RetryAfter: retryAfter(res.Header)}
 	}
 	x.asked.Exclude = append(x.asked.Exclude, failed.Endpoint.ID)
+	x.holder = "" // it was the one that failed
 	if x.pick() != nil {
 		return false
 	}

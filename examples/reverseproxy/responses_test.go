@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -79,6 +80,42 @@ func TestC91_PreviousResponse(t *testing.T) {
 	must(t, g.pool.SetEndpoints(endpoints(t, left)))
 	if got := endpoint("GET", "/v1/responses/resp_0a1b2c3d", "", "X-Tenant: a"); got == holder {
 		t.Errorf("went to %s, which has left", got)
+	}
+}
+
+// That the holder of a response is full says nothing about others, and that it
+// can't be reached sends the request to one of them.
+func TestC91_HolderFullOrGone(t *testing.T) {
+	entered, leave := make(chan struct{}, 10), make(chan struct{})
+	holder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "previous") {
+			entered <- struct{}{}
+			<-leave
+		}
+		io.WriteString(w, `{"id":"resp_0a1b2c3d"}`)
+	}))
+	rec := newRecorder()
+	g := start(t, []string{holder.URL}, func(c *router.Config, h *reverseproxy.Handler) {
+		c.MaxInFlight = 1
+		h.Responses = new(reverseproxy.ResponseTable)
+	})
+	g.send(http.MethodPost, "/v1/responses", `{"model":"m","input":"hello"}`)
+	must(t, g.pool.SetEndpoints(endpoints(t, []string{holder.URL, engine(t, rec.ServeHTTP)})))
+	follow := string(input(t, "responses_previous_id.json"))
+	done := make(chan struct{})
+	go func() { defer close(done); g.send(http.MethodPost, "/v1/responses", follow) }()
+	<-entered
+	if a := g.send(http.MethodPost, "/v1/responses", follow); a.StatusCode != 503 {
+		t.Errorf("status = %d with the holder full, want 503", a.StatusCode)
+	}
+	if a := g.send(http.MethodPost, "/v1/responses", `{"model":"m","input":"other"}`); a.StatusCode != 200 {
+		t.Errorf("status of another request = %d, want 200", a.StatusCode)
+	}
+	close(leave)
+	<-done
+	holder.Close()
+	if a := g.send(http.MethodPost, "/v1/responses", follow); a.StatusCode != 200 || a.body != `{"ok":true}` {
+		t.Errorf("answer = %d %s with the holder gone, want the other engine's", a.StatusCode, a.body)
 	}
 }
 
