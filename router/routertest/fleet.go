@@ -2,6 +2,7 @@ package routertest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type Fleet struct {
 // the test at once if the configuration has an error.
 func NewFleet(t testing.TB, n int, c router.Config) *Fleet {
 	t.Helper()
+	c.Endpoints = slices.Clip(c.Endpoints) // so that it is not the caller's slice that grows
 	for i := range n {
 		c.Endpoints = append(c.Endpoints, router.Endpoint{ID: fmt.Sprint("e", i), Weight: 1})
 	}

@@ -103,6 +103,15 @@ func TestFleet_FailsTestsThatMakeNoSense(t *testing.T) {
 	}
 }
 
+// The endpoints of a fleet come on top of the caller's, and not into their slice.
+func TestFleet_LeavesTheConfigurationAlone(t *testing.T) {
+	all := []router.Endpoint{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}}
+	f := routertest.NewFleet(t, 1, router.Config{Endpoints: all[:1]})
+	if got := inFlight(f); len(got) != 2 || all[1].ID != "b" {
+		t.Errorf("endpoints %v, and %q where the caller has b", got, all[1].ID)
+	}
+}
+
 func TestFleet_SetInFlight(t *testing.T) {
 	f := routertest.NewFleet(t, 3, router.Config{})
 	for _, n := range []int{5, 2, 0, 7} {

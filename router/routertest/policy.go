@@ -23,7 +23,7 @@ import (
 //   - The same input gives the same choice, again and from many goroutines at once
 //     (run the test with -race), so the policy remembers nothing.
 //   - The input is left as it is: the pool has its own endpoints in the order of
-//     the candidates.
+//     the candidates, and reports are shared by all picks.
 func TestPolicy(t *testing.T, p balancer.Policy) {
 	t.Helper()
 	for _, l := range laws() {
@@ -46,6 +46,7 @@ func laws() []law {
 		{"no candidates", noCandidates},
 		{"one candidate", func(p balancer.Policy) error { return forInputs(1, 200, 1, p, choosesWell) }},
 		{"any candidates", func(p balancer.Policy) error { return forInputs(2, 2000, 40, p, choosesWell) }},
+		{"many candidates", func(p balancer.Policy) error { return forInputs(6, 3, 1024, p, choosesWell) }},
 		{"input unchanged", func(p balancer.Policy) error { return forInputs(3, 500, 20, p, leavesInput) }},
 		{"no memory", func(p balancer.Policy) error { return forInputs(4, 500, 20, p, remembersNothing) }},
 		{"many goroutines", manyGoroutines},
@@ -107,6 +108,12 @@ func isCost(c balancer.Cost) bool {
 func leavesInput(p balancer.Policy, info *balancer.PickInfo, _ *rand.Rand) error {
 	before := *info
 	before.Candidates = slices.Clone(info.Candidates)
+	for i := range before.Candidates {
+		if load := &before.Candidates[i].Load; load.Report != nil {
+			report := *load.Report
+			load.Report = &report
+		}
+	}
 	if _, err := p.Choose(info); err != nil {
 		return fmt.Errorf("Choose(%s): %w", describe(info), err)
 	}

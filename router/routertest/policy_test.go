@@ -79,6 +79,20 @@ func TestPolicy_FindsWhatPoliciesDoWrong(t *testing.T) {
 			slices.SortFunc(p.Candidates, func(a, b balancer.Candidate) int { return a.Load.InFlight - b.Load.InFlight })
 			return balancer.Choice{}
 		}), "input unchanged"},
+		{"reports that it repairs", policyFunc(func(p *balancer.PickInfo) balancer.Choice {
+			for i := range p.Candidates {
+				if r := p.Candidates[i].Load.Report; r != nil {
+					r.Waiting = r.Running
+				}
+			}
+			return balancer.Choice{}
+		}), "input unchanged"},
+		{"room for a hundred candidates", policyFunc(func(p *balancer.PickInfo) balancer.Choice {
+			if len(p.Candidates) > 100 {
+				return balancer.Choice{Index: -1}
+			}
+			return balancer.Choice{}
+		}), "many candidates"},
 		{"a turn of its own", policyFunc(func(p *balancer.PickInfo) balancer.Choice {
 			return balancer.Choice{Index: int(turn.Add(1) % uint64(len(p.Candidates)))}
 		}), "no memory"},
