@@ -186,7 +186,7 @@ func TestEngine_CachesAnswers(t *testing.T) {
 		t.Errorf("%d tokens cached, want %d", got, want)
 	}
 	// However long an answer may become, it is not hashed beyond reason.
-	res, text := post(t, e.URL+"/v1/completions", `{"prompt":"x","max_tokens":9223372036854775807}`)
+	res, text := post(t, e.URL+"/v1/completions", `{"prompt":"x","max_tokens":2147483647}`)
 	if res.StatusCode != 400 || !strings.Contains(text, "KV cache") {
 		t.Errorf("status %d: %s", res.StatusCode, text)
 	}
@@ -207,6 +207,17 @@ func TestEngine_StreamsSendTheHeaderFirst(t *testing.T) {
 	}
 	if got := res.Header.Get("endpoint-load-metrics"); got != "" {
 		t.Errorf("a stream has a load report: %s", got)
+	}
+}
+
+func TestEngine_BodyOfUnknownLength(t *testing.T) {
+	e := start(t, routertest.EngineConfig{})
+	body := io.MultiReader(strings.NewReader(`{"prompt":"Hello",`), strings.NewReader(`"max_tokens":1}`)) // sent in chunks
+	res, err := http.Post(e.URL+"/v1/completions", "application/json", body)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	if res.StatusCode != 200 || e.Stats().Requests != 1 {
+		t.Errorf("status %d", res.StatusCode)
 	}
 }
 

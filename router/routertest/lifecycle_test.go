@@ -3,12 +3,15 @@ package routertest_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -210,4 +213,56 @@ func TestEngine_PanicsOnWhatMakesNoSense(t *testing.T) {
 		func() { routertest.NewEngine(routertest.EngineConfig{Speed: -1}) })
 	require.PanicsWithValue(t, "routertest: EngineConfig.KVCacheTokens 5: engine: KVTokens 5 is less than one block of 16 tokens",
 		func() { routertest.NewEngine(routertest.EngineConfig{KVCacheTokens: 5}) })
+}
+
+// Engines die and come back while clients send: an answer is whole or an error,
+// and nothing stays in an engine.
+func TestEngine_DiesUnderTraffic(t *testing.T) {
+	e := start(t, routertest.EngineConfig{KVCacheTokens: 20_000})
+	const clients, requests, deaths = 8, 40, 10
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
+	defer client.CloseIdleConnections()
+	var whole, broken atomic.Int64
+	var sending sync.WaitGroup
+	for i := range clients {
+		sending.Go(func() {
+			for j := range requests {
+				stream, tokens := (i+j)%2 == 0, 1+50*(j%3)
+				body := fmt.Sprintf(`{"prompt":"%s","max_tokens":%d,"stream":%v}`, strings.Repeat("x", 100*(i%4)+1), tokens, stream)
+				res, err := client.Post(e.URL+"/v1/completions", "application/json", strings.NewReader(body))
+				if err != nil {
+					broken.Add(1)
+					continue
+				}
+				text, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil {
+					broken.Add(1)
+					continue
+				}
+				whole.Add(1)
+				if got := strings.Count(string(text), " tok"); res.StatusCode != 200 || got != tokens {
+					t.Errorf("status %d, %d tokens of %d without an error: %s", res.StatusCode, got, tokens, text)
+				}
+			}
+		})
+	}
+	for range deaths {
+		for before := whole.Load() + broken.Load(); whole.Load()+broken.Load() < before+clients && whole.Load()+broken.Load() < clients*requests; {
+			runtime.Gosched()
+		}
+		e.Kill()
+		_ = e.Stats()
+		if err := e.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sending.Wait()
+	t.Logf("%d whole answers, %d broken", whole.Load(), broken.Load())
+	if whole.Load() == 0 {
+		t.Error("no whole answer, though the engine came back each time")
+	}
+	if s := e.Stats(); s.Running != 0 || s.Waiting != 0 || s.KVCacheUsage != 0 {
+		t.Errorf("Stats at the end = %+v, want nothing running", s)
+	}
 }

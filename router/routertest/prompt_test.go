@@ -2,7 +2,6 @@ package routertest_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -93,22 +92,4 @@ func FuzzParseText(f *testing.F) {
 			}
 		}
 	})
-}
-
-func BenchmarkParsePrompt(b *testing.B) {
-	var messages strings.Builder
-	for i := range 40 {
-		if i > 0 {
-			messages.WriteByte(',')
-		}
-		fmt.Fprintf(&messages, `{"role":%q,"content":%q}`, []string{"user", "assistant"}[i%2], strings.Repeat("All \"parcels\"\nare weighed. ", 110))
-	}
-	body := []byte(`{"model":"m","messages":[` + messages.String() + `],"max_tokens":100,"stream":true}`)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, _, _, err := routertest.ParsePrompt(body, true); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
