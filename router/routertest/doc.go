@@ -1,6 +1,6 @@
 // Package routertest is for the tests of those who use the router: fake engines
-// that speak HTTP and behave like real ones, and a suite that every policy
-// should pass.
+// that speak HTTP and behave like real ones, pools whose time stands still, a
+// simulator, and a suite that every policy should pass.
 //
 // An [Engine] is to an LLM engine what httptest.Server is to a web server: it
 // listens on a loopback port, answers OpenAI's chat and completion requests with
@@ -17,4 +17,8 @@
 //	home := f.Serve(routertest.Prompt(1, 8192, 1024)).Endpoint.ID
 //	f.SetInFlight(home, 100)
 //	d := f.Pick(routertest.Prompt(1, 8192, 2048))
+//
+// [Simulate] sends whole traces through a router and engines in virtual time.
+// [TestPolicy] checks what a pool relies on in a policy. examples/policytest shows
+// how a gateway's CI uses them.
 package routertest

@@ -236,6 +236,40 @@ func TestEngine_BodyTooLarge(t *testing.T) {
 	}
 }
 
+// Time is the model's, and passes no faster than Speed allows.
+func TestEngine_Time(t *testing.T) {
+	const speed = 20
+	e := start(t, routertest.EngineConfig{Speed: speed})
+	body := `{"prompt":"` + strings.Repeat("x", 4*8192) + `","max_tokens":1}`
+	began := time.Now()
+	post(t, e.URL+"/v1/completions", body)
+	elapsed := time.Since(began)
+	// Four iterations of 2,048 tokens: 15 ms each, 75 µs a token, 1.1 ms for each
+	// million of the 8192²/2 pairs.
+	want := 4*15*time.Millisecond + 8192*75*time.Microsecond + 8192*8192/2*1100*time.Nanosecond/1000
+	if got := e.Stats().Busy; got < want-time.Microsecond || got > want+time.Microsecond {
+		t.Errorf("busy for %v, want %v", got, want)
+	}
+	if elapsed < want/speed {
+		t.Errorf("answered after %v, %v of model time, want at least %v", elapsed, elapsed*speed, want)
+	}
+	post(t, e.URL+"/v1/completions", body)
+	if got := e.Stats().Busy - want; got > 20*time.Millisecond {
+		t.Errorf("busy for %v with a warm cache, want one short iteration", got)
+	}
+}
+
+// Tokens of the same 10 ms share an event, but for the first and the last.
+func TestEngine_StreamsCollectTokens(t *testing.T) {
+	e := start(t, routertest.EngineConfig{})
+	began := time.Now()
+	_, text := post(t, e.URL+"/v1/completions", `{"prompt":"Hello","max_tokens":5000,"stream":true}`)
+	most := int(time.Since(began)/(10*time.Millisecond)) + 3
+	if got := strings.Count(text, `"index":0`); got < 1 || got > most || strings.Count(text, " tok") != 5000 {
+		t.Errorf("%d tokens in %d events, want 5000 in at most %d", strings.Count(text, " tok"), got, most)
+	}
+}
+
 func TestEngine_Completions(t *testing.T) {
 	e := start(t, routertest.EngineConfig{})
 	for _, prompt := range []string{`"Hello you"`, `[1,2,3]`, `["a","b"]`} {
