@@ -50,11 +50,11 @@ func (p *Pool) release(s *scratch) {
 
 // describe fills in what the request itself says.
 func (s *scratch) describe(r *Request) {
-	s.info = balancer.PickInfo{Candidates: s.info.Candidates[:0], MaxOutputTokens: r.MaxOutputTokens}
+	s.info = balancer.PickInfo{Candidates: s.info.Candidates[:0], MaxOutputTokens: max(0, r.MaxOutputTokens)}
 	s.chain = nil
 	if r.Prefix != nil {
 		s.chain = r.Prefix.Blocks
-		s.info.PromptTokens = r.Prefix.Tokens
+		s.info.PromptTokens = min(r.Prefix.Tokens, maxTokens)
 		if r.Prefix.Tokens <= 0 {
 			s.info.PromptTokens = len(s.chain) * BlockTokens
 		}

@@ -42,9 +42,9 @@ type Config struct {
 	// Seed makes the pool's pseudo-random choices; pools with the same seed and
 	// the same calls make the same ones.
 	Seed uint64
-	// Origin tells the events of this pool from those of others. It is needed,
-	// and must be different in each, only if pools announce events to each
-	// other.
+	// Origin tells the events of this pool from those of others. It is needed
+	// only if pools announce events to each other, and must then be different in
+	// each and after each restart: a random number will do.
 	Origin uint64
 	// Hooks are told what happens.
 	Hooks Hooks

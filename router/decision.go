@@ -130,7 +130,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
-	l.pool.announce(d, FirstToken, nil)
+	l.pool.announce(d, now, FirstToken, nil)
 	if d.shadow != nil {
 		d.shadow.FirstTokenAt(now)
 	}
@@ -154,7 +154,7 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 	v := o.verdict()
 	l.release(now, was == prefilling, v)
 	l.pool.learn(d, now, v, &o)
-	l.pool.announce(d, Released, &o)
+	l.pool.announce(d, now, Released, &o)
 	if d.shadow != nil {
 		o.CachedTokens = loadstats.Count{} // says nothing about the shadow's choice
 		d.shadow.ReleaseAt(now, o)

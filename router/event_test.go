@@ -3,9 +3,7 @@ package router_test
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,40 +68,4 @@ func FuzzEvent(f *testing.F) {
 			t.Errorf("%d bytes became %d", len(b), len(again))
 		}
 	})
-}
-
-func TestApply_UnknownKind(t *testing.T) {
-	p := newPool(t, router.Config{})
-	if err := p.Apply(&router.Event{Kind: 9}); !errors.Is(err, router.ErrEvent) {
-		t.Errorf("Apply = %v, want ErrEvent", err)
-	}
-}
-
-// Messages get lost. A release that did must not keep a place for ever.
-func TestApply_LostReleasesAreForgotten(t *testing.T) {
-	p := newPool(t, router.Config{Endpoints: fleet(2), MaxInFlight: 10})
-	for i := range uint64(20) {
-		e := router.Event{Kind: router.Sent, Origin: 7, ID: i, Endpoint: fmt.Sprint("e", i%2), Blocks: prompt(i, 3).Blocks, Tokens: 768}
-		if err := p.ApplyAt(start, &e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, c := range []struct {
-		after time.Duration
-		want  error
-	}{{time.Minute, router.ErrSaturated}, {time.Hour, router.ErrSaturated}, {time.Hour + 2*time.Minute, nil}} {
-		d, err := p.Pick(router.Request{At: start.Add(c.after)})
-		if !errors.Is(err, c.want) {
-			t.Errorf("Pick after %v: %v, want %v", c.after, err, c.want)
-		}
-		if d != nil {
-			d.ReleaseAt(start.Add(c.after), router.Outcome{})
-		}
-	}
-	if p.Remotes() != 0 {
-		t.Errorf("%d remote requests at the end", p.Remotes())
-	}
-	if err := p.CheckInvariants(nil); err != nil {
-		t.Error(err)
-	}
 }

@@ -59,12 +59,23 @@ func (p *Pool) Duplicates() int {
 	return len(p.duplicates.first)
 }
 
-// Remotes returns the number of requests of other pools that are tracked.
-func (p *Pool) Remotes() int {
+// Remotes returns the IDs of the requests of other pools that are tracked.
+func (p *Pool) Remotes() map[uint64]bool {
 	p.remote.mu.Lock()
 	defer p.remote.mu.Unlock()
-	return len(p.remote.leases)
+	ids := map[uint64]bool{}
+	for id := range p.remote.leases {
+		ids[id.id] = true
+	}
+	return ids
 }
+
+// MaxRemoteAge is the age at which a request of another pool counts as over.
+const MaxRemoteAge = maxRemoteAge
+
+// Probe returns the generation of the decision's endpoint, to compare, and
+// whether it is a probe of its breaker.
+func (d *Decision) Probe() (generation any, probe bool) { return d.lease.member, d.lease.probe }
 
 // LearnedCapacity returns what the pool takes for an endpoint's KV cache.
 func (p *Pool) LearnedCapacity(id string) int {

@@ -1,14 +1,22 @@
 package router_test
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
+	"hash"
+	"hash/fnv"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/warmroute/warmroute/balancer"
 	"github.com/warmroute/warmroute/loadstats"
@@ -27,9 +35,19 @@ type history struct {
 	endpoints []router.Endpoint
 	prompts   []tokenprefix.Signature
 	live      []*router.Decision
-	remote    map[uint64]string // announced by another pool, by ID: the endpoint
+	remote    map[uint64]announced // by another pool, by ID
 	remoteID  uint64
-	count     map[string]int // live decisions by endpoint, all generations
+	lost      []*router.Event // on their way; some come late, some never
+	count     map[string]int  // live decisions by endpoint, all generations
+	config    router.Config
+	mirror    *router.Pool // hears of everything
+	log       hash.Hash64  // of all decisions
+}
+
+// announced is a request of another pool.
+type announced struct {
+	endpoint string
+	at       time.Time
 }
 
 func newHistory(t *testing.T, seed, number uint64) *history {
@@ -37,22 +55,29 @@ func newHistory(t *testing.T, seed, number uint64) *history {
 	policies := []balancer.Policy{nil, balancer.RoundRobin{}, balancer.LeastLoad{}, balancer.PowerOfTwo{}, balancer.BoundedLoad{}}
 	h := &history{
 		t: t, rng: rng, now: time.Unix(1_000_000, 0),
-		remote: map[uint64]string{}, count: map[string]int{},
+		remote: map[uint64]announced{}, count: map[string]int{}, log: fnv.New64a(),
 	}
-	c := router.Config{
+	h.config = router.Config{
 		Policy: policies[rng.IntN(len(policies))],
 		Bound:  []balancer.Bound{{}, {Factor: 1.25}, {Factor: 1.25, Gap: 4}, {Factor: -1}}[rng.IntN(4)],
-		Seed:   seed, KVCacheTokens: 20_000,
+		Seed:   seed, KVCacheTokens: rng.IntN(2) * 20_000, SlowStart: -time.Duration(rng.IntN(2)),
+		Hooks: router.Hooks{Announce: h.tell},
 	}
 	if rng.IntN(2) == 0 {
-		c.MaxInFlight = 6
+		h.config.MaxInFlight = 6
 	}
-	pool, err := router.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.pool = pool
+	h.pool = newPool(t, h.config)
+	h.mirror = newPool(t, router.Config{Origin: 1})
 	return h
+}
+
+// tell passes an event of the pool on to the mirror, through bytes.
+func (h *history) tell(e *router.Event) {
+	b, err := e.AppendBinary(nil)
+	require.NoError(h.t, err)
+	var same router.Event
+	require.NoError(h.t, same.UnmarshalBinary(b))
+	require.NoError(h.t, h.mirror.ApplyAt(h.now, &same))
 }
 
 func (h *history) prompt() *tokenprefix.Signature {
@@ -105,13 +130,17 @@ func (h *history) request() router.Request {
 
 func (h *history) pick() {
 	r := h.request()
+	before := h.pool.StatsAt(h.now)
+	h.checkRemote()
 	d, err := h.pool.Pick(r)
+	fmt.Fprintln(h.log, d, err)
 	if err != nil {
 		if !errors.Is(err, router.ErrNoEndpoints) && !errors.Is(err, router.ErrSaturated) && !errors.Is(err, router.ErrRetryBudget) {
 			h.t.Fatalf("Pick: %v", err)
 		}
 		return
 	}
+	h.checkChoice(&r, d, before)
 	e := h.find(d.Endpoint.ID)
 	switch {
 	case e == nil || e.Weight == 0:
@@ -127,6 +156,53 @@ func (h *history) pick() {
 	}
 	h.live = append(h.live, d)
 	h.count[d.Endpoint.ID]++
+}
+
+// checkChoice compares a decision with the state before it.
+func (h *history) checkChoice(r *router.Request, d *router.Decision, before []router.EndpointStats) {
+	var chosen router.EndpointStats
+	total, weight, able := 0, 0, 0
+	cooling, busy := 0, 0
+	for _, s := range before {
+		if s.Left || s.Endpoint.Weight == 0 || slices.Contains(r.Exclude, s.Endpoint.ID) || r.Eligible != nil && !r.Eligible(&s.Endpoint) {
+			continue
+		}
+		if s.Endpoint.ID == d.Endpoint.ID {
+			chosen = s
+		}
+		able++
+		if s.Busy {
+			busy++
+			continue
+		}
+		if s.Cooling {
+			cooling++
+		}
+		total += s.Load.InFlight
+		weight += s.Endpoint.Weight
+	}
+	if chosen.Busy {
+		h.t.Fatalf("picked %v, which asked to be left alone", d)
+	}
+	if _, probe := d.Probe(); probe != chosen.Cooling && (probe || cooling < able) {
+		h.t.Fatalf("picked %v: probe %v, cooling %v, with %d of %d cooling", d, probe, chosen.Cooling, cooling, able)
+	}
+	if chosen.Load.InFlight >= cmp.Or(h.config.MaxInFlight, math.MaxInt) {
+		h.t.Fatalf("picked %v with %d in flight", d, chosen.Load.InFlight)
+	}
+	if len(h.remote) > 0 || cooling > 0 || h.config.SlowStart == 0 || h.config.Bound.Factor <= 0 {
+		return // then the bound is not known exactly
+	}
+	if limit := h.config.Bound.Limit(total, chosen.Endpoint.Weight, weight); chosen.Load.InFlight >= limit {
+		for _, s := range before {
+			if s.Left || s.Endpoint.Weight == 0 || s.Busy || slices.Contains(r.Exclude, s.Endpoint.ID) || r.Eligible != nil && !r.Eligible(&s.Endpoint) {
+				continue
+			}
+			if s.Load.InFlight < min(cmp.Or(h.config.MaxInFlight, math.MaxInt), h.config.Bound.Limit(total, s.Endpoint.Weight, weight)) {
+				h.t.Fatalf("picked %v with %d in flight, limit %d, and %s had only %d", d, chosen.Load.InFlight, limit, s.Endpoint.ID, s.Load.InFlight)
+			}
+		}
+	}
 }
 
 func (h *history) find(id string) *router.Endpoint {
@@ -153,6 +229,9 @@ func (h *history) release() {
 	if h.rng.IntN(2) == 0 {
 		d.FirstTokenAt(h.now)
 	}
+	if h.rng.IntN(3) == 0 {
+		return // goes on decoding
+	}
 	o := outcomes[h.rng.IntN(len(outcomes))]
 	if !d.ReleaseAt(h.now, o) {
 		h.t.Fatalf("first release of %v did nothing", d)
@@ -174,6 +253,8 @@ func (h *history) membership() {
 		next = append(next, router.Endpoint{ID: id, Weight: 1 + h.rng.IntN(3)})
 	case h.rng.IntN(3) == 0:
 		next = slices.Delete(next, i, i+1)
+	case h.rng.IntN(4) == 0: // another engine under the old name
+		next[i].URL = &url.URL{Scheme: "http", Host: fmt.Sprint(id, ":", h.rng.IntN(1000))}
 	default:
 		next[i].Weight = h.rng.IntN(3) // 0 drains
 	}
@@ -185,61 +266,132 @@ func (h *history) membership() {
 		}
 		return
 	}
-	if err := h.pool.SetEndpointsAt(h.now, next); err != nil {
+	if err := errors.Join(h.pool.SetEndpointsAt(h.now, next), h.mirror.SetEndpointsAt(h.now, next)); err != nil {
 		h.t.Fatal(err)
 	}
 	h.endpoints = next
 }
 
-// announce applies an event of another pool; some get lost or come twice.
+// announce applies an event of another pool; some come twice, some late or never.
 func (h *history) announce() {
 	e := &router.Event{Origin: 7}
 	switch {
+	case len(h.lost) > 0 && h.rng.IntN(4) == 0:
+		k := h.rng.IntN(len(h.lost))
+		e = h.lost[k]
+		h.lost = slices.Delete(h.lost, k, k+1)
 	case len(h.remote) == 0 || h.rng.IntN(2) == 0:
 		h.remoteID++
-		e.Kind, e.ID, e.Endpoint = router.Sent, h.remoteID, fmt.Sprint("e", h.rng.IntN(9))
 		p := h.prompt()
-		e.Blocks, e.Tokens, e.Own = p.Blocks, p.Tokens, 1
-		if h.find(e.Endpoint) != nil {
-			h.remote[e.ID] = e.Endpoint
-			h.count[e.Endpoint]++
-		}
+		e.Kind, e.ID, e.Endpoint = router.Sent, h.remoteID, fmt.Sprint("e", h.rng.IntN(9))
+		e.Blocks, e.Tokens, e.Own = slices.Clone(p.Blocks), p.Tokens, 1
 	default:
-		for id := range h.remote { // any will do, but the same for the same seed
-			if e.ID == 0 || id < e.ID {
-				e.ID = id
-			}
+		ids := slices.Sorted(maps.Keys(h.remote))
+		e.Kind, e.ID = router.FirstToken, ids[h.rng.IntN(len(ids))]
+		if h.rng.IntN(2) == 0 {
+			e.Kind, e.Failed = router.Released, h.rng.IntN(9) == 0
 		}
-		if e.Kind = router.FirstToken; h.rng.IntN(2) == 0 {
-			e.Kind = router.Released
-			h.count[h.remote[e.ID]]--
-			delete(h.remote, e.ID)
-		}
+	}
+	if h.rng.IntN(10) == 0 {
+		h.lost = append(h.lost, e)
+		return
 	}
 	for range 1 + h.rng.IntN(2) {
 		if err := h.pool.ApplyAt(h.now, e); err != nil {
 			h.t.Fatal(err)
 		}
+		if was, ok := h.remote[e.ID]; ok && e.Kind == router.Released {
+			delete(h.remote, e.ID)
+			h.count[was.endpoint]--
+		}
+		h.checkRemote()
+		if _, ok := h.remote[e.ID]; !ok && e.Kind == router.Sent && h.find(e.Endpoint) != nil {
+			h.remote[e.ID] = announced{e.Endpoint, h.now}
+			h.count[e.Endpoint]++
+		}
 	}
 }
 
-func (h *history) disconnect() {
-	for _, id := range h.remote {
-		h.count[id]--
+// checkRemote compares the requests of other pools by age, after something that
+// gives up those that are too old.
+func (h *history) checkRemote() {
+	const tolerance = 10 * time.Minute // for a clock that was set back
+	tracked := h.pool.Remotes()
+	for id, r := range h.remote {
+		switch age := h.now.Sub(r.at); {
+		case tracked[id] && age > router.MaxRemoteAge+tolerance:
+			h.t.Fatalf("a request of another pool is tracked for %v", age)
+		case !tracked[id] && age < router.MaxRemoteAge-tolerance:
+			h.t.Fatalf("a request of another pool was given up after %v", age)
+		case !tracked[id]:
+			delete(h.remote, id)
+			h.count[r.endpoint]--
+		}
 	}
-	clear(h.remote)
-	h.pool.DisconnectAt(h.now, 7)
 }
 
 func (h *history) check(step int) {
 	if err := h.pool.CheckInvariants(h.count); err != nil {
 		h.t.Fatalf("step %d: %v", step, err)
 	}
-	if got := h.pool.Remotes(); got != len(h.remote) {
+	if got := len(h.pool.Remotes()); got != len(h.remote) {
 		h.t.Fatalf("step %d: %d remote requests, want %d", step, got, len(h.remote))
+	}
+	probes := map[any]bool{}
+	for _, d := range h.live {
+		switch generation, probe := d.Probe(); {
+		case probe && probes[generation]:
+			h.t.Fatalf("step %d: two probes of %s at a time", step, d.Endpoint.ID)
+		case probe:
+			probes[generation] = true
+		}
+	}
+	if n := h.pool.Duplicates(); n > len(h.live) {
+		h.t.Fatalf("step %d: %d prompts count as being computed, with %d requests", step, n, len(h.live))
 	}
 }
 
+// run makes random steps, checks after each, and ends everything.
+func (h *history) run(steps int) {
+	for step := range steps {
+		h.now = h.now.Add(time.Duration(h.rng.IntN(100)) * time.Millisecond)
+		switch op := h.rng.IntN(1000); {
+		case op < 450:
+			h.pick()
+		case op < 850:
+			h.release()
+		case op < 900:
+			h.membership()
+		case op < 990:
+			h.announce()
+		case op < 994:
+			h.now = h.now.Add(-time.Minute) // clocks step back, too
+		case op < 998:
+			h.now = h.now.Add(time.Minute)
+		case op < 999:
+			h.now = h.now.Add(time.Hour)
+		default:
+			h.disconnect()
+		}
+		h.check(step)
+	}
+	for len(h.live) > 0 {
+		h.release()
+	}
+	h.disconnect()
+	h.check(steps)
+}
+
+// disconnect gives up what the other pool announced.
+func (h *history) disconnect() {
+	for _, r := range h.remote {
+		h.count[r.endpoint]--
+	}
+	clear(h.remote)
+	h.pool.DisconnectAt(h.now, 7)
+}
+
+// Replay a history that failed with -seed and -run.
 func TestPool_RandomHistoriesKeepTheBooks(t *testing.T) {
 	steps := 10_000
 	if testing.Short() {
@@ -248,39 +400,33 @@ func TestPool_RandomHistoriesKeepTheBooks(t *testing.T) {
 	for number := range uint64(10) {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			h := newHistory(t, *seed, number)
-			for step := range steps {
-				h.now = h.now.Add(time.Duration(h.rng.IntN(100)) * time.Millisecond)
-				switch op := h.rng.IntN(100); {
-				case op < 45:
-					h.pick()
-				case op < 85:
-					h.release()
-				case op < 90:
-					h.membership()
-				case op < 98:
-					h.announce()
-				case op < 99:
-					h.now = h.now.Add(-time.Minute) // clocks step back, too
-				default:
-					h.disconnect() // what is so old would be dropped, the next time somebody looks
-					h.now = h.now.Add(time.Hour)
-				}
-				h.check(step)
-			}
-			for len(h.live) > 0 {
-				h.release()
-			}
-			h.disconnect()
-			h.check(steps)
+			h.run(steps)
 			if n := h.pool.Duplicates(); n != 0 {
 				t.Errorf("%d prompts still count as being computed", n)
 			}
 			for _, s := range h.pool.StatsAt(h.now) {
-				if s.Left || s.Load.PinnedTokens != 0 {
-					t.Errorf("%s at the end: left %v, %d tokens pinned", s.Endpoint.ID, s.Left, s.Load.PinnedTokens)
+				if s.Left || s.Load.PinnedTokens != 0 || s.Load.Backlog != 0 {
+					t.Errorf("%s at the end: left %v, %d tokens pinned, %d to compute", s.Endpoint.ID, s.Left, s.Load.PinnedTokens, s.Load.Backlog)
 				}
 			}
+			if err := h.mirror.CheckInvariants(nil); err != nil {
+				t.Errorf("the pool that was told: %v", err)
+			}
+			if n := len(h.mirror.Remotes()); n != 0 {
+				t.Errorf("the pool that was told: %d requests at the end", n)
+			}
 		})
+	}
+}
+
+func TestPool_TheSameHistoryGivesTheSameDecisions(t *testing.T) {
+	for number := range uint64(5) {
+		a, b := newHistory(t, *seed, number), newHistory(t, *seed, number)
+		a.run(1000)
+		b.run(1000)
+		if a.log.Sum64() != b.log.Sum64() {
+			t.Errorf("history %d: the decisions of two runs differ", number)
+		}
 	}
 }
 
@@ -351,7 +497,7 @@ func TestPool_ConcurrentUseKeepsTheBooks(t *testing.T) {
 	if err := other.CheckInvariants(nil); err != nil {
 		t.Error(err)
 	}
-	if pool.Duplicates() != 0 || pool.Remotes() != 0 {
-		t.Errorf("%d duplicates, %d remote requests at the end", pool.Duplicates(), pool.Remotes())
+	if pool.Duplicates() != 0 || len(pool.Remotes()) != 0 {
+		t.Errorf("%d duplicates, %d remote requests at the end", pool.Duplicates(), len(pool.Remotes()))
 	}
 }

@@ -132,7 +132,9 @@ func TestPick_ConversationsOfOneSystemPromptHaveOneHome(t *testing.T) {
 			*s += i
 		}
 		a.SystemBlocks, b.SystemBlocks, c.SystemBlocks = 10, 10, 10
-		home := func(s *router.Request) string { return pick(t, newPool(t, router.Config{Endpoints: fleet(16)}), *s).Home }
+		home := func(s *router.Request) string {
+			return pick(t, newPool(t, router.Config{Endpoints: fleet(16)}), *s).Home
+		}
 		ha, hb, hc := home(&router.Request{Prefix: a}), home(&router.Request{Prefix: b}), home(&router.Request{Prefix: c})
 		if ha != hb {
 			t.Errorf("homes %s and %s for one system prompt", ha, hb)

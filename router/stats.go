@@ -29,6 +29,7 @@ func (p *Pool) Stats() []EndpointStats { return p.StatsAt(time.Now()) }
 
 // StatsAt is Stats at a given time.
 func (p *Pool) StatsAt(now time.Time) []EndpointStats {
+	p.dropOldRemote(now)
 	var match prefixindex.Match
 	p.index.Match(&match, nil, now.UnixNano())
 	p.leavingMu.Lock()
