@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/balancer"
-	"github.com/warmroute/warmroute/loadstats"
 	"github.com/warmroute/warmroute/router/internal/prefixindex"
 )
 
@@ -156,8 +155,7 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 	l.pool.learn(d, now, v, &o)
 	l.pool.announce(d, now, Released, &o)
 	if d.shadow != nil {
-		o.CachedTokens = loadstats.Count{} // says nothing about the shadow's choice
-		d.shadow.ReleaseAt(now, o)
+		d.shadow.ReleaseAt(now, o.seenBy(d, d.shadow))
 	}
 	if f := l.pool.config.Hooks.Released; f != nil {
 		f(d, o)

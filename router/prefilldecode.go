@@ -46,13 +46,14 @@ func (p *Pair) FirstTokenAt(now time.Time) {
 	p.Decode.FirstTokenAt(now)
 }
 
-// Release gives both places back. A failure before the first token is laid to
-// the prefill endpoint, a later one to the decode endpoint.
+// Release gives both places back. What went wrong before the first token is laid
+// to the prefill endpoint, what came later to the decode endpoint; a request that
+// ended well speaks for both.
 func (p *Pair) Release(o Outcome) { p.ReleaseAt(time.Now(), o) }
 
 // ReleaseAt is Release at a given time.
 func (p *Pair) ReleaseAt(now time.Time, o Outcome) {
-	if p.Prefill.ReleaseAt(now, o) {
+	if p.Prefill.ReleaseAt(now, o) && o.verdict() != good {
 		o = Outcome{Abandoned: true}
 	}
 	p.Decode.ReleaseAt(now, o)

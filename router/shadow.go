@@ -1,6 +1,10 @@
 package router
 
-import "time"
+import (
+	"time"
+
+	"github.com/warmroute/warmroute/loadstats"
+)
 
 // Shadow is a Router that asks a candidate for its answer beside the real one,
 // so that a new policy sees production traffic before it decides anything. The
@@ -15,6 +19,18 @@ type Shadow struct {
 	// Compare is told both answers before Pick returns; candidate is nil if it
 	// had none. It must not release either. Nil means nobody is told.
 	Compare func(decided, candidate *Decision)
+}
+
+// seenBy is what the outcome of a decision says about the choice of its shadow:
+// the engine is to blame or to praise only if the shadow chose it too, and what
+// it had cached follows from the real decisions.
+func (o *Outcome) seenBy(d, shadow *Decision) Outcome {
+	if shadow.Endpoint.ID != d.Endpoint.ID {
+		return Outcome{Abandoned: true}
+	}
+	seen := *o
+	seen.CachedTokens = loadstats.Count{}
+	return seen
 }
 
 // Pick returns the decision of Router.
