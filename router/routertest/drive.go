@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"math"
 	"time"
 
 	"github.com/warmroute/warmroute/internal/engine"
@@ -108,7 +109,8 @@ func (e *Engine) advance() (wait time.Duration, busy bool) {
 		}
 		now := e.now()
 		if end > now {
-			return time.Duration(float64(end-now) / e.config.Speed), true
+			// Rounded up, or the driver would wake too early and wait for nothing.
+			return time.Duration(math.Ceil(float64(end-now) / e.config.Speed)), true
 		}
 		e.events = e.model.Step(now, e.events[:0])
 		for i := range e.events {
