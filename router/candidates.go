@@ -38,6 +38,7 @@ type scratch struct {
 	homeKey uint64
 	home    string // first of order
 	limits  []int  // of info.Candidates
+	seen    []int  // requests in flight of info.Candidates, out of a policy's reach
 	retryAt int64  // earliest end of a back-pressure seen, UnixNano
 	broken  bool   // whoever could take the request is broken
 }
@@ -112,7 +113,8 @@ func (s *scratch) ownBlocks() int {
 func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 	snap := p.members.Load()
 	n := len(snap.members)
-	s.info.Candidates, s.entries, s.limits = s.info.Candidates[:0], s.entries[:0], s.limits[:0]
+	s.info.Candidates, s.entries = s.info.Candidates[:0], s.entries[:0]
+	s.limits, s.seen = s.limits[:0], s.seen[:0]
 	s.retryAt = 0
 	if cap(s.placed) < n {
 		s.placed = make([]bool, n)
@@ -236,7 +238,7 @@ func (p *Pool) bound(s *scratch, now time.Time) bool {
 		if kept != i {
 			s.info.Candidates[kept], s.entries[kept] = *c, e
 		}
-		s.limits = append(s.limits, limit)
+		s.limits, s.seen = append(s.limits, limit), append(s.seen, c.Load.InFlight)
 		kept++
 	}
 	if kept == 0 {
@@ -265,6 +267,7 @@ func (p *Pool) relax(s *scratch) bool {
 	s.info.Candidates[0], s.entries[0] = s.info.Candidates[best], s.entries[best]
 	s.info.Candidates, s.entries = s.info.Candidates[:1], s.entries[:1]
 	s.limits = append(s.limits[:0], p.config.MaxInFlight)
+	s.seen = append(s.seen[:0], s.info.Candidates[0].Load.InFlight)
 	return true
 }
 

@@ -89,7 +89,7 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 		CachedTokens:     c.CachedTokens,
 		BestCachedTokens: s.tokens(r, s.match.Deepest),
 		Continues:        s.info.Continues,
-		InFlight:         c.Load.InFlight,
+		InFlight:         s.seen[choice.Index],
 		Limit:            s.limits[choice.Index],
 		Candidates:       len(s.entries),
 		Cost:             choice.Cost,

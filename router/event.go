@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -187,11 +188,21 @@ type Bus struct {
 	pools []*Pool
 }
 
-// Join adds a pool, whose Config.Hooks.Announce should be the bus's Announce.
-func (b *Bus) Join(p *Pool) {
+// Join adds a pool, whose Config.Hooks.Announce should be the bus's Announce. It
+// is an error if another pool has the same Config.Origin, since neither would
+// then hear of the other.
+func (b *Bus) Join(p *Pool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pools = append(b.pools, p)
+	for _, other := range b.pools {
+		if other != p && other.config.Origin == p.config.Origin {
+			return fmt.Errorf("router: two pools on a bus have Config.Origin %d", p.config.Origin)
+		}
+	}
+	if !slices.Contains(b.pools, p) {
+		b.pools = append(b.pools, p)
+	}
+	return nil
 }
 
 // Announce applies an event, at its time, to all pools but the one it comes from.

@@ -150,7 +150,7 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.
 	c := &s.info.Candidates[choice.Index]
 	e := s.entries[choice.Index]
 	uncached := max(0, s.info.PromptTokens-c.CachedTokens)
-	if !e.ledger.Reserve(now, c.Load.InFlight, uncached) {
+	if !e.ledger.Reserve(now, s.seen[choice.Index], uncached) {
 		return nil
 	}
 	probe, ok := e.circuit.begin(now.UnixNano())

@@ -219,6 +219,17 @@ func TestPool_PolicyThatErrs(t *testing.T) {
 	}
 }
 
+// A policy that changes what it is shown does not keep Pick from an end.
+func TestPool_PolicyThatChangesItsInput(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(2), Policy: policyFunc(func(p *balancer.PickInfo) (balancer.Choice, error) {
+		p.Candidates[0].Load.InFlight = 77
+		return balancer.Choice{}, nil
+	})})
+	if d := pick(t, p, router.Request{}); d.InFlight != 0 {
+		t.Errorf("the decision says %d in flight, want 0", d.InFlight)
+	}
+}
+
 type policyFunc func(*balancer.PickInfo) (balancer.Choice, error)
 
 func (f policyFunc) Choose(p *balancer.PickInfo) (balancer.Choice, error) { return f(p) }
@@ -413,7 +424,10 @@ func TestBus_PoolsShareWhatTheyKnow(t *testing.T) {
 	pools := make([]*router.Pool, 3)
 	for i := range pools {
 		pools[i] = newPool(t, router.Config{Endpoints: fleet(8), Origin: uint64(i + 1), Hooks: router.Hooks{Announce: bus.Announce}})
-		bus.Join(pools[i])
+		require.NoError(t, bus.Join(pools[i]))
+	}
+	if err := bus.Join(newPool(t, router.Config{Origin: 2})); err == nil || !strings.Contains(err.Error(), "Origin 2") {
+		t.Errorf("Join of a second pool with Origin 2 = %v", err)
 	}
 	first := pick(t, pools[0], router.Request{Prefix: prompt(1, 40)})
 	for i, p := range pools {
