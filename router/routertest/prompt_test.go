@@ -19,6 +19,7 @@ func TestParseText(t *testing.T) {
 		{`null`, ""},
 		{`[]`, ""},
 		{`[{"type":"text","text":"a\n"},{"type":"text","text":"b"}]`, "a\nb"},
+		{`[{"text":"a\t"},{"text":"b\n\u00e9"},{"text":"\u0041\n"}]`, "a\tb\néA\n"},
 		{`[{"type":"text","text":"a"},{"type":"image_url"},"s",{"text":null}]`, `a{"type":"image_url"}"s"{"text":null}`},
 	} {
 		if got, err := routertest.ParseText([]byte(c.content)); err != nil || got != c.want {
