@@ -70,15 +70,15 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 	s.describe(&r)
 	s.info.Seq = p.seq.Add(1) - 1
 	s.info.Random = mix(p.config.Seed ^ mix(s.info.Seq))
-	p.index.Match(&s.match, s.chain, now.UnixNano())
 	for {
+		p.index.Match(&s.match, s.chain, now.UnixNano())
 		choice, err := p.choose(s, &r, now)
 		if err != nil {
 			return nil, err
 		}
 		d := p.reserve(s, &r, choice, now)
 		if d == nil {
-			continue // somebody else was faster
+			continue // somebody else was faster, perhaps with the same prefix
 		}
 		if p.config.Hooks.Decided != nil {
 			p.config.Hooks.Decided(d)

@@ -565,3 +565,27 @@ func TestPool_ColdPromptsGoByWeight(t *testing.T) {
 		}
 	}
 }
+
+// Of two picks at one moment with the same prefix the second sees where the first
+// one went, as if it had come later.
+func TestPick_SeesThePrefixOfWhoWasFaster(t *testing.T) {
+	var p *router.Pool
+	var first *router.Decision
+	branch := func(tail uint64) router.Request {
+		s := prompt(1, 100)
+		s.Blocks = append(s.Blocks, tail)
+		s.Tokens, s.Tail = 101*256, tail
+		return router.Request{Prefix: s, At: start}
+	}
+	p = newPool(t, router.Config{Endpoints: fleet(4), Policy: policyFunc(func(info *balancer.PickInfo) (balancer.Choice, error) {
+		if info.Seq == 0 && first == nil {
+			first = new(router.Decision)
+			first = pick(t, p, branch(2))
+		}
+		return balancer.Affinity{}.Choose(info)
+	})})
+	second := pick(t, p, branch(1))
+	if second.Endpoint.ID != first.Endpoint.ID || second.CachedTokens != 100*256 || second.Reason != balancer.Warm {
+		t.Errorf("first on %s, then %v, want it warm there", first.Endpoint.ID, second)
+	}
+}
