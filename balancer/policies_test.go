@@ -110,6 +110,7 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		return func(p *balancer.PickInfo) { p.Candidates[i].Load = l }
 	}
 	unkeyed := func(p *balancer.PickInfo) { p.Keyed = false }
+	continues := func(p *balancer.PickInfo) { p.Continues = true }
 	branch := func(branches, all float64) change {
 		return func(p *balancer.PickInfo) { p.Continues, p.Branches, p.AllBranches = false, branches, all }
 	}
@@ -130,7 +131,7 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		{"unknown capacity does not", []change{warm(2, 20_000), load(2, loadstats.Load{PinnedTokens: 430_000})}, 2, balancer.Warm},
 		{"a popular prefix is copied", []change{warm(2, 20_000), branch(30, 60), load(2, loadstats.Load{InFlight: 8})}, 0, balancer.Spillover},
 		{"an unpopular one is not", []change{warm(2, 20_000), branch(1, 60), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
-		{"a conversation is not", []change{warm(2, 20_000), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
+		{"a conversation is not", []change{warm(2, 20_000), branch(30, 60), continues, load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
 		{"failing is not idle", []change{load(0, loadstats.Load{FailureShare: 0.5}), load(1, loadstats.Load{InFlight: 8})}, 2, balancer.Spillover},
 		{"fresh reports of others count", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}, Fresh: true})}, 1, balancer.Spillover},
 		{"stale ones don't", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}})}, 0, balancer.Cold},
@@ -256,5 +257,62 @@ func TestBound_HugeValuesDontOverflow(t *testing.T) {
 		if got := b.Limit(10, 1, 2); got != math.MaxInt {
 			t.Errorf("%+v.Limit(10, 1, 2) = %d, want no limit", b, got)
 		}
+	}
+}
+
+// Turns go over the endpoints of the pool, whichever of them may be chosen.
+func TestRoundRobin_PassesOverWhoIsMissing(t *testing.T) {
+	info := &balancer.PickInfo{Candidates: candidates(4)}
+	info.Candidates = []balancer.Candidate{info.Candidates[3], info.Candidates[0]}
+	for seq, want := range []int{0, 3, 3, 3, 0} {
+		info.Seq = uint64(seq)
+		if got := info.Candidates[choose(t, balancer.RoundRobin{}, info).Index].Ordinal; got != want {
+			t.Errorf("turn %d with ordinals 0 and 3: took %d, want %d", seq, got, want)
+		}
+	}
+}
+
+// The two are distinct: of two candidates it is always the less loaded.
+func TestPowerOfTwo_ComparesTwo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	info := &balancer.PickInfo{Candidates: candidates(2)}
+	info.Candidates[0].Load.InFlight = 1
+	for range 100 {
+		info.Random = rng.Uint64()
+		if got := choose(t, balancer.PowerOfTwo{}, info).Index; got != 1 {
+			t.Fatalf("chose %d for random %x, want the idle one", got, info.Random)
+		}
+	}
+}
+
+// Of idle endpoints the heavier one is less loaded by the next request.
+func TestLeastLoad_CountsTheRequestToPlace(t *testing.T) {
+	info := &balancer.PickInfo{Candidates: candidates(3)}
+	info.Candidates[1].Weight = 3
+	for random := range uint64(3) {
+		info.Random = random
+		if got := choose(t, balancer.LeastLoad{}, info).Index; got != 1 {
+			t.Errorf("chose %d of idle ones, want the heavy one", got)
+		}
+	}
+}
+
+func TestBoundedLoad_WithoutAKeyOrWithoutRoom(t *testing.T) {
+	info := &balancer.PickInfo{Candidates: candidates(3)}
+	info.Candidates[0].Load.InFlight = 1
+	if got := choose(t, balancer.BoundedLoad{}, info); got.Index == 0 || got.Reason != balancer.Balanced {
+		t.Errorf("no key: chose %d by %v, want the least loaded by balanced", got.Index, got.Reason)
+	}
+	info.Keyed = true
+	for i := range info.Candidates { // ceil(10/3) = 4 each are over the bound of 1
+		info.Candidates[i].Load.InFlight = 4 - i%2
+	}
+	if got := choose(t, balancer.BoundedLoad{Bound: balancer.Bound{Factor: 0.1}}, info); got.Index != 1 || got.Reason != balancer.Spillover {
+		t.Errorf("no room: chose %d by %v, want the least loaded by spillover", got.Index, got.Reason)
+	}
+	info.Candidates[0].CachedTokens = 100
+	info.Candidates[0].Load.InFlight = 0
+	if got := choose(t, balancer.BoundedLoad{}, info); got.Index != 0 || got.Reason != balancer.Warm {
+		t.Errorf("room at home: chose %d by %v, want home by warm", got.Index, got.Reason)
 	}
 }

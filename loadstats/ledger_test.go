@@ -239,3 +239,43 @@ func TestLedger_ClockSetBack(t *testing.T) {
 		t.Errorf("failure share an hour before the failures = %v, want 0", got)
 	}
 }
+
+// A request that waited behind another one was not being computed meanwhile.
+func TestLedger_RateIsFromTheFrontOfTheQueue(t *testing.T) {
+	var l loadstats.Ledger
+	l.Add(epoch, 10_000)
+	l.Add(epoch, 10_000)
+	l.FirstToken(epoch.Add(2*time.Second), epoch, 10_000)
+	l.FirstToken(epoch.Add(4*time.Second), epoch, 10_000)
+	if got := l.PrefillRate(); math.Abs(got-5_000) > 1e-6 {
+		t.Errorf("rate = %v, want 5,000", got)
+	}
+}
+
+// One odd prefill moves the rate by its share of 50,000 tokens.
+func TestLedger_RateIsAnAverage(t *testing.T) {
+	var l loadstats.Ledger
+	l.Add(epoch, 10_000)
+	l.FirstToken(epoch.Add(time.Second), epoch, 10_000)
+	at := epoch.Add(time.Minute)
+	l.Add(at, 50_000)
+	l.FirstToken(at.Add(10*time.Second), at, 50_000)
+	// Half-way between 0.1 and 0.2 ms a token.
+	if got, want := l.PrefillRate(), 1/0.00015; math.Abs(got-want) > 1e-6 {
+		t.Errorf("rate = %v, want %v", got, want)
+	}
+}
+
+// What is left of an old failure is a small share, not the whole.
+func TestLedger_OldEvidenceWeighsLess(t *testing.T) {
+	var l loadstats.Ledger
+	l.Outcome(epoch, true)
+	for _, c := range []struct {
+		after time.Duration
+		want  float64
+	}{{0, 1}, {loadstats.DefaultHalfLife, 0.5}, {2 * loadstats.DefaultHalfLife, 0.25}} {
+		if got := read(&l, epoch.Add(c.after)).FailureShare; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v after the only request failed: share %v, want %v", c.after, got, c.want)
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmroute/warmroute/balancer"
 	"github.com/warmroute/warmroute/router"
 )
@@ -138,6 +140,98 @@ func TestBreaker_ProbeThatFailsDoublesTheCooling(t *testing.T) {
 	}
 }
 
+func TestBreaker_CountsAndCoolsAnew(t *testing.T) {
+	p := broken(t, router.Config{})
+	at := start.Add(time.Second)
+	pick(t, p, only("e0", at)).ReleaseAt(at, refused) // two seconds from here
+	// Requests that were on their way fail too; that says nothing new.
+	at = start.Add(2 * time.Second)
+	late := pick(t, p, only("e0", at))
+	for range 9 {
+		pick(t, p, only("e0", at)).ReleaseAt(at, refused)
+	}
+	at = start.Add(3 * time.Second)
+	if !isCandidate(t, p, at) {
+		t.Error("failures during the cooling prolonged it")
+	}
+	pick(t, p, only("e0", at)).ReleaseAt(at, router.Outcome{})
+	late.ReleaseAt(at, router.Outcome{})
+	for range 5 {
+		pick(t, p, only("e0", at)).ReleaseAt(at, refused)
+	}
+	if isCandidate(t, p, at.Add(time.Second-1)) || !isCandidate(t, p, at.Add(time.Second)) {
+		t.Error("opened anew, it did not cool for the first cooling")
+	}
+}
+
+func TestBreaker_WhatCountsAsAFailureInARow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		breaker router.Breaker
+		between router.Outcome // after four of five failures
+		open    bool
+	}{
+		{"success", router.Breaker{}, router.Outcome{StatusCode: 200}, false},
+		{"client's error", router.Breaker{}, router.Outcome{StatusCode: 404}, true},
+		{"client left", router.Breaker{}, router.Outcome{Abandoned: true, Err: errors.New("canceled")}, true},
+		{"busy", router.Breaker{}, router.Outcome{StatusCode: 503, RetryAfter: 1}, true},
+		{"500", router.Breaker{}, router.Outcome{StatusCode: 500}, true},
+		{"never", router.Breaker{Failures: -1}, refused, false},
+	} {
+		p := newPool(t, router.Config{Endpoints: fleet(2), Breaker: c.breaker})
+		at := start
+		end := func(o router.Outcome) {
+			at = at.Add(2 * time.Second) // it may have asked to be left alone
+			pick(t, p, only("e0", at)).ReleaseAt(at, o)
+		}
+		for range 4 {
+			end(refused)
+		}
+		end(c.between)
+		end(refused)
+		if open := p.StatsAt(at)[0].Cooling; open != c.open {
+			t.Errorf("%s between failures: open %v, want %v", c.name, open, c.open)
+		}
+	}
+}
+
+// A probe that can't be sent because the endpoint drains is given up, or there
+// would never be another.
+func TestBreaker_ProbeOfAnEndpointThatCloses(t *testing.T) {
+	at := start.Add(time.Second)
+	var p *router.Pool
+	drained := false
+	p = broken(t, router.Config{Policy: policyFunc(func(info *balancer.PickInfo) (balancer.Choice, error) {
+		for i := range info.Candidates {
+			if info.Candidates[i].ID != "e0" {
+				continue
+			}
+			if len(info.Candidates) == 2 && !drained {
+				drained = true
+				require.NoError(t, p.SetEndpointsAt(at, []router.Endpoint{{ID: "e0"}, {ID: "e1", Weight: 1}}))
+			}
+			return balancer.Choice{Index: i}, nil
+		}
+		return balancer.Choice{}, nil
+	})})
+	if d := pick(t, p, router.Request{At: at}); !drained || d.Endpoint.ID != "e1" {
+		t.Fatalf("picked %s, which drains: %v", d.Endpoint.ID, drained)
+	}
+	require.NoError(t, p.SetEndpointsAt(at, fleet(2)))
+	if !isCandidate(t, p, at) {
+		t.Error("back in the fleet, it is never probed")
+	}
+}
+
+func TestBreaker_ProbeCountsWhateverTheClock(t *testing.T) {
+	p := broken(t, router.Config{})
+	before := start.Add(-time.Hour)
+	pick(t, p, only("e0", before)).ReleaseAt(before, router.Outcome{})
+	if p.StatsAt(start)[0].Cooling {
+		t.Error("a probe that ended well did not close the breaker after the clock was set back")
+	}
+}
+
 // Times that are set back must not keep an endpoint out of the choice.
 func TestBreaker_ClockSetBack(t *testing.T) {
 	p := broken(t, router.Config{})
@@ -175,9 +269,31 @@ func TestSlowStart_ClockSetBack(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  int
-	}{{0, 1}, {15 * time.Second, 1}, {time.Minute, math.MaxInt}, {-time.Hour, math.MaxInt}} {
+	}{{0, 1}, {15 * time.Second, 1}, {time.Minute, math.MaxInt}, {-time.Hour, math.MaxInt}, {time.Second, math.MaxInt}} {
 		if got := limit(start.Add(c.after)); got != c.want {
 			t.Errorf("limit %v after it joined = %d, want %d", c.after, got, c.want)
+		}
+	}
+}
+
+// Nor must a clock that was set back at once keep it at the beginning.
+func TestSlowStart_OffOrLongAgo(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ramp  time.Duration
+		after time.Duration
+		want  int
+	}{
+		{"default", 0, 0, 1},
+		{"none", -1, 0, math.MaxInt},
+		{"none, later", -1, time.Hour, math.MaxInt},
+		{"clock set back", 0, -time.Hour, math.MaxInt},
+		{"clocks that differ a little", 0, -time.Second, 1},
+	} {
+		p := newPool(t, router.Config{Endpoints: fleet(1), Bound: balancer.Bound{Factor: -1}, SlowStart: c.ramp})
+		require.NoError(t, p.SetEndpointsAt(start, fleet(2)))
+		if got := pick(t, p, router.Request{At: start.Add(c.after), Exclude: []string{"e0"}}).Limit; got != c.want {
+			t.Errorf("%s: limit = %d, want %d", c.name, got, c.want)
 		}
 	}
 }
