@@ -22,7 +22,7 @@ func BenchmarkBody(b *testing.B) {
 		{"chat_120KB", chat120KB()},
 		{"chat_1MB_image", imageOf(r, 1_000_000)},
 		{"chat_cjk_120KB", chatOf(r, cjk(r, 60_000), 39, 58_000, cjk)},
-		{"chat_toolresults_120KB", chatOf(r, toolResults(r, 50_000), 39, 48_000, toolResults)},
+		{"chat_toolresults_120KB", chatOf(r, toolResults(r, 65_000), 39, 63_000, toolResults)},
 		{"chat_escapes_120KB", escaped(chatOf(r, cjk(r, 30_000), 39, 29_000, cjk))},
 		{"tools_40KB", toolsOf(r, 40_000)},
 		{"completions_ids_30k", marshal(map[string]any{"model": "acme/base-7b", "prompt": idsOf(r, 30_000)})},
