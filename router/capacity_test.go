@@ -144,13 +144,13 @@ func TestPool_WhoSaysHowLargeTheCacheIs(t *testing.T) {
 func TestPool_LearnedCapacityStaysWithinBounds(t *testing.T) {
 	p := newPool(t, router.Config{Endpoints: fleet(1)})
 	at := start
-	for i := range uint64(300) { // always half of what was predicted
+	for i := range uint64(300) { // always a fifth of what was predicted
 		at = at.Add(time.Second)
-		d := pick(t, p, router.Request{Prefix: prompt(i%7, 60), At: at})
-		answered(d, at, d.CachedTokens/2)
+		d := pick(t, p, router.Request{Prefix: prompt(i%3, 20), At: at})
+		answered(d, at, d.CachedTokens/5)
 	}
-	if got := p.LearnedCapacity("e0"); got < 16<<10 || got > 256<<10 {
-		t.Errorf("learned %d tokens from an engine that loses half of everything", got)
+	if got := p.LearnedCapacity("e0"); got != 16<<10 {
+		t.Errorf("learned %d tokens from an engine that loses nearly everything, want the minimum of 16,384", got)
 	}
 	for i := range uint64(3000) { // always more
 		at = at.Add(time.Second)
@@ -159,5 +159,98 @@ func TestPool_LearnedCapacityStaysWithinBounds(t *testing.T) {
 	}
 	if got := p.LearnedCapacity("e0"); got < 2_000_000 || got > 1<<28 {
 		t.Errorf("learned %d tokens from an engine that keeps 1,000 prompts of 25,600", got)
+	}
+}
+
+// learner is a pool of one endpoint and its time.
+type learner struct {
+	t  *testing.T
+	p  *router.Pool
+	at time.Time
+}
+
+// serve sends a prompt, of which the answer finds a share of what was predicted,
+// and returns what was predicted.
+func (l *learner) serve(s *tokenprefix.Signature, share float64) int {
+	l.at = l.at.Add(time.Second)
+	d := pick(l.t, l.p, router.Request{Prefix: s, At: l.at})
+	answered(d, l.at, int(share*float64(d.CachedTokens)))
+	return d.CachedTokens
+}
+
+// A capacity that is known is not learned, and what was missing is believed all
+// the same.
+func TestPool_KnownCapacityIsNotLearned(t *testing.T) {
+	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 512_000}), start}
+	for i := range uint64(10) {
+		l.serve(prompt(i, 100), 1)
+	}
+	l.serve(prompt(5, 100), 0.5)
+	if got := l.p.LearnedCapacity("e0"); got != 512_000 {
+		t.Errorf("capacity = %d, want 512,000 as configured", got)
+	}
+	if got := l.serve(prompt(4, 100), 1); got != 0 {
+		t.Errorf("%d tokens predicted of a prompt that is older than one that was missing", got)
+	}
+	if got := l.serve(prompt(6, 100), 1); got != 25_600 {
+		t.Errorf("%d tokens predicted of a prompt that is younger, want all", got)
+	}
+}
+
+// Until something was missing the capacity grows when it did not suffice; from
+// then on only when more was found than predicted.
+func TestPool_CapacityGrowsUntilTheFirstMiss(t *testing.T) {
+	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1)}), start}
+	grows := func(from uint64) bool {
+		before := l.p.LearnedCapacity("e0")
+		for i := range uint64(30) {
+			l.serve(prompt(from+i, 100), 1)
+			l.serve(prompt(from+i, 100), 1)
+		}
+		return l.p.LearnedCapacity("e0") > before
+	}
+	if !grows(0) {
+		t.Error("everything was found and the shadow overflowed, and the capacity did not grow")
+	}
+	l.serve(prompt(28, 100), 0.5)
+	if grows(100) {
+		t.Error("something was missing, and the capacity goes on growing")
+	}
+}
+
+// Answers that found nothing of what is being computed at the time prove nothing.
+func TestPool_MissesOfWhatIsInUse(t *testing.T) {
+	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1)}), start}
+	long := pick(t, l.p, router.Request{Prefix: prompt(1, 100), At: start})
+	for i := range uint64(5) {
+		s := prompt(1, 100)
+		s.Blocks = append(s.Blocks, i)
+		s.Tokens, s.Tail = 101*256, i+1
+		if got := l.serve(s, 0); got != 25_600 {
+			t.Errorf("request %d: %d tokens predicted, want the whole prefix", i, got)
+		}
+	}
+	long.ReleaseAt(l.at, router.Outcome{})
+	if got := l.p.LearnedCapacity("e0"); got != 256<<10 {
+		t.Errorf("capacity = %d, want it untouched", got)
+	}
+}
+
+// A tenth is the border between a cache that lost a part and one that was emptied.
+func TestPool_AlmostNothing(t *testing.T) {
+	for _, c := range []struct {
+		share   float64
+		restart bool
+	}{{0.05, true}, {0.2, false}} {
+		l := learner{t, newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 4_000_000}), start}
+		for i := range uint64(10) {
+			l.serve(prompt(i, 100), 1)
+		}
+		for i := range uint64(3) {
+			l.serve(prompt(i, 100), c.share)
+		}
+		if restart := l.serve(prompt(9, 100), 1) == 0; restart != c.restart {
+			t.Errorf("three answers that found %v of what was predicted: taken for a restart: %v, want %v", c.share, restart, c.restart)
+		}
 	}
 }

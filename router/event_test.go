@@ -1,9 +1,12 @@
 package router_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,6 +45,64 @@ func TestEvent_RoundTrip(t *testing.T) {
 				t.Errorf("%d bytes of %d: %v, event %+v, want ErrEvent and no change", cut, len(b), err, was)
 			}
 		}
+	}
+}
+
+func TestEvent_WhatIsNotUnderstood(t *testing.T) {
+	b, err := someEvents[0].AppendBinary(nil)
+	require.NoError(t, err)
+	for name, change := range map[string]func([]byte) []byte{
+		"later version":    func(b []byte) []byte { b[0] = 2; return b },
+		"unknown kind":     func(b []byte) []byte { b[1] = 4; return b },
+		"kind zero":        func(b []byte) []byte { b[1] = 0; return b },
+		"bytes left over":  func(b []byte) []byte { return append(b, 0) },
+		"block left over":  func(b []byte) []byte { return append(b, 1, 2, 3, 4, 5, 6, 7, 8) },
+		"endpoint too far": func(b []byte) []byte { b[13] = 100; return b },
+		"too many tokens":  func(b []byte) []byte { return huge(b[:34]) },
+		"too many of own":  func(b []byte) []byte { return huge(b[:36]) },
+	} {
+		e := router.Event{ID: 5}
+		if err := e.UnmarshalBinary(change(bytes.Clone(b))); !errors.Is(err, router.ErrEvent) || e.ID != 5 {
+			t.Errorf("%s: %v, event %+v, want ErrEvent and no change", name, err, e)
+		}
+	}
+	// Flags that a later version may set mean nothing here.
+	b[2] |= 0x80
+	var e router.Event
+	require.NoError(t, e.UnmarshalBinary(b))
+	require.Equal(t, someEvents[0], e)
+}
+
+// huge appends a number that is too large and nothing else.
+func huge(b []byte) []byte {
+	return append(binary.AppendUvarint(bytes.Clone(b), 1<<31), 0, 0)
+}
+
+// Which outcomes are laid to the endpoint by those who are told.
+func TestEvent_FailedIsTheEndpointsFault(t *testing.T) {
+	for _, c := range []struct {
+		outcome router.Outcome
+		want    bool
+	}{
+		{router.Outcome{}, false},
+		{refused, true},
+		{router.Outcome{StatusCode: 500}, true},
+		{router.Outcome{StatusCode: 503}, true},
+		{router.Outcome{StatusCode: 429}, false},
+		{router.Outcome{StatusCode: 404}, false},
+		{router.Outcome{Abandoned: true, StatusCode: 500}, false},
+	} {
+		var got []router.Event
+		p := newPool(t, router.Config{Endpoints: fleet(1), Origin: 3, Hooks: router.Hooks{Announce: func(e *router.Event) { got = append(got, *e) }}})
+		at := start.Add(time.Second)
+		pick(t, p, router.Request{}).ReleaseAt(start, router.Outcome{}) // has number 0
+		got = nil
+		pick(t, p, router.Request{Prefix: prompt(1, 2)}).ReleaseAt(at, c.outcome)
+		want := []router.Event{
+			{Kind: router.Sent, Origin: 3, ID: 1, Endpoint: "e0", Blocks: prompt(1, 2).Blocks, Tokens: 512, Own: 1, Shared: true, At: start},
+			{Kind: router.Released, Origin: 3, ID: 1, Failed: c.want, At: at},
+		}
+		require.Equal(t, want, got, "%+v", c.outcome)
 	}
 }
 

@@ -1,8 +1,10 @@
 package router_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,4 +63,39 @@ func TestStats_LosesNothingDuringAChange(t *testing.T) {
 		}
 		wg.Wait()
 	}
+}
+
+// What somebody waits for is one endpoint, whether it stays or left.
+func TestWaitIdle_OneEndpointOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, router.Config{Endpoints: fleet(3)})
+		var held [3]*router.Decision
+		for i := range held {
+			held[i] = pick(t, p, only(fmt.Sprint("e", i), start))
+		}
+		require.NoError(t, p.SetEndpoints(fleet(2))) // e2 leaves
+		if err := p.WaitIdle(t.Context(), "unknown"); err != nil {
+			t.Errorf("WaitIdle(unknown) = %v, want nil at once", err)
+		}
+		for i, id := range []string{"e0", "e1", "e2"} { // e0 and e1 stay
+			var done [2]bool
+			for k := range done {
+				go func() {
+					if err := p.WaitIdle(t.Context(), id); err != nil {
+						t.Errorf("WaitIdle(%s) = %v", id, err)
+					}
+					done[k] = true
+				}()
+			}
+			synctest.Wait()
+			if done[0] || done[1] {
+				t.Fatalf("WaitIdle(%s) returned with a request in flight", id)
+			}
+			held[i].Release(router.Outcome{})
+			synctest.Wait()
+			if !done[0] || !done[1] {
+				t.Errorf("WaitIdle(%s) did not return after the last release", id)
+			}
+		}
+	})
 }

@@ -353,6 +353,33 @@ func TestPool_DuplicateFollowsTheFirst(t *testing.T) {
 	}
 }
 
+// Only as long as the first one is being computed, and by whoever is first then.
+func TestPool_DuplicateOfWhatIsBeingComputed(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(4), Policy: balancer.RoundRobin{}})
+	request := router.Request{Prefix: prompt(1, 100)}
+	same := func(when string, d *router.Decision, as *router.Decision) {
+		t.Helper()
+		if dup := d.Reason == balancer.Duplicate; dup != (as != nil) || as != nil && d.Endpoint.ID != as.Endpoint.ID {
+			t.Errorf("%s: %v", when, d)
+		}
+	}
+	first := pick(t, p, request)
+	same("the first", first, nil)
+	second := pick(t, p, request)
+	same("while it is computed", second, first)
+	second.ReleaseAt(start, router.Outcome{Abandoned: true})
+	same("after a duplicate has ended", pick(t, p, request), first)
+	same("other prompt", pick(t, p, router.Request{Prefix: prompt(2, 100)}), nil)
+	same("a retry elsewhere", pick(t, p, router.Request{Prefix: request.Prefix, Exclude: []string{first.Endpoint.ID}}), nil)
+	first.FirstTokenAt(start)
+	next := pick(t, p, request)
+	same("after its first token", next, nil)
+	first.ReleaseAt(start, router.Outcome{})
+	same("while the next one is computed", pick(t, p, request), next)
+	next.ReleaseAt(start, router.Outcome{})
+	same("after the next one has ended", pick(t, p, request), nil)
+}
+
 func TestPool_SlowStart(t *testing.T) { // C32
 	p := newPool(t, router.Config{Endpoints: fleet(2), Policy: balancer.LeastLoad{}})
 	for range 40 {

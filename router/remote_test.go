@@ -273,3 +273,23 @@ func TestBus_GatewaysDoNotHerd(t *testing.T) {
 		t.Errorf("pool 3 sees %s, pool 0 %v", s, inFlight(pools[0]))
 	}
 }
+
+// What ends at one moment ends in the order of its numbers, so that the same
+// calls leave the same cache.
+func TestDisconnect_InOrder(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 10 * 256})
+	for id := range uint64(9) {
+		e := sent(id+1, "e0", 1)
+		e.Own = 0
+		apply(t, p, start, e)
+	}
+	p.DisconnectAt(start, 7)
+	for i := range uint64(4) { // each pushes out two
+		s := prompt(100+i, 2)
+		d := pick(t, p, router.Request{Prefix: s, MaxOutputTokens: 1})
+		d.ReleaseAt(start, router.Outcome{})
+	}
+	if d := pick(t, p, router.Request{Prefix: prompt(9, 1)}); d.CachedTokens != 256 {
+		t.Errorf("%v, want the last of 9 prompts to be cached still", d)
+	}
+}
