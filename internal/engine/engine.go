@@ -63,7 +63,8 @@ type Request struct {
 // counts as the latest time seen.
 type Engine struct {
 	cfg      Config
-	capacity int // blocks
+	capacity int     // blocks
+	speed    float64 // relative to cfg
 
 	cache    *cache
 	reserved int // blocks set aside for admitted requests and not (yet) in the cache
@@ -101,6 +102,7 @@ func New(c Config) (*Engine, error) {
 	return &Engine{
 		cfg:      c,
 		capacity: c.KVTokens / c.BlockTokens,
+		speed:    1,
 		cache:    newCache(),
 		byID:     make(map[int64]*sequence),
 	}, nil
@@ -154,6 +156,16 @@ func (e *Engine) Cancel(now time.Duration, id int64) bool {
 		delete(e.byID, id)
 	}
 	return true
+}
+
+// SetSpeed makes the engine so many times faster than its Config says, from the
+// next iteration on. Only 0.01 to 100 make sense; anything else is an error.
+func (e *Engine) SetSpeed(speed float64) error {
+	if !(speed >= 0.01 && speed <= 100) {
+		return fmt.Errorf("engine: speed %v is outside 0.01 to 100", speed)
+	}
+	e.speed = speed
+	return nil
 }
 
 // Next returns the time at which the iteration under way ends, or false if

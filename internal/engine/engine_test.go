@@ -283,3 +283,40 @@ func TestNew_RefusesBadConfig(t *testing.T) {
 		}
 	}
 }
+
+func TestEngine_SetSpeed(t *testing.T) {
+	e, err := engine.New(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := engine.Request{ID: 1, PromptTokens: 4096, OutputTokens: 1}
+	if err := e.Submit(0, r); err != nil {
+		t.Fatal(err)
+	}
+	full, _ := e.Next()
+	if err := e.SetSpeed(0.5); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := e.Next(); got != full {
+		t.Errorf("the iteration under way ends at %v, before the engine got slower at %v", got, full)
+	}
+	e.Step(full, nil)
+	end, _ := e.Next()
+	r.ID = 2
+	other, err := engine.New(engine.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Submit(0, r); err != nil {
+		t.Fatal(err)
+	}
+	other.Step(full, nil)
+	if normal, _ := other.Next(); end-full != 2*(normal-full) {
+		t.Errorf("the next one takes %v, want twice %v", end-full, normal-full)
+	}
+	for _, speed := range []float64{0, -1, 0.001, 101, math.NaN(), math.Inf(1)} {
+		if e.SetSpeed(speed) == nil {
+			t.Errorf("SetSpeed(%v): no error", speed)
+		}
+	}
+}

@@ -12,7 +12,7 @@ func (e *Engine) begin(now time.Duration) {
 		return
 	}
 	e.start = now
-	e.end = now + e.plan()
+	e.end = now + time.Duration(float64(e.plan())/e.speed)
 }
 
 // admit moves the first waiting request to the running ones if there is a

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -47,7 +48,9 @@ func OpenTrace(path string, c TraceConfig) ([]Arrival, error) {
 // evenly up to the next timestamp, those of the last one over as long as those
 // of the one before; the first is at 0. The trace does not say who wrote
 // what, so that all text is the user's; and it does not name the answers, so
-// that no prompt holds one of them.
+// that no prompt holds one of them. Nor does it name conversations: a request
+// belongs to that of the latest earlier request whose full blocks, two at
+// least, it begins with.
 func ReadTrace(r io.Reader, c TraceConfig) ([]Arrival, error) {
 	if c.Speedup == 0 {
 		c.Speedup = 1
@@ -71,13 +74,49 @@ func ReadTrace(r io.Reader, c TraceConfig) ([]Arrival, error) {
 		return nil, fmt.Errorf("workload: Speedup %v stretches a trace of %v beyond 146 years", c.Speedup, span)
 	}
 	arrivals := make([]Arrival, len(lines))
+	var s sessions
 	for i, l := range lines {
+		session, turn := s.continued(l)
 		arrivals[i] = Arrival{
-			At:      time.Duration(float64(l.at-lines[0].at) / c.Speedup),
-			Request: Request{Prompt: l.prompt(), Answer: Segment{identity(uint64(i), uint64(Assistant)), l.OutputLength, Assistant}},
+			At: time.Duration(float64(l.at-lines[0].at) / c.Speedup),
+			Request: Request{
+				Session: "session-" + strconv.Itoa(session), Turn: turn,
+				Prompt: l.prompt(),
+				Answer: Segment{identity(uint64(i), uint64(Assistant)), l.OutputLength, Assistant},
+			},
 		}
 	}
 	return arrivals, nil
+}
+
+// sessions finds out which requests of a trace belong together.
+type sessions struct {
+	byEnd map[uint64]int // by the last full block of a prompt, of which there is the hash of all before
+	turns []int
+}
+
+// continued returns the session of a request, and its turn in it.
+func (s *sessions) continued(l traceLine) (session, turn int) {
+	full := l.HashIDs[:l.InputLength/traceBlock]
+	session = -1
+	for i := len(full) - 1; i > 0 && session < 0; i-- {
+		if earlier, ok := s.byEnd[full[i]]; ok {
+			session = earlier
+		}
+	}
+	if session < 0 {
+		session = len(s.turns)
+		s.turns = append(s.turns, 0)
+	}
+	if len(full) > 1 {
+		if s.byEnd == nil {
+			s.byEnd = make(map[uint64]int)
+		}
+		s.byEnd[full[len(full)-1]] = session
+	}
+	turn = s.turns[session]
+	s.turns[session]++
+	return session, turn
 }
 
 type traceLine struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -176,4 +177,21 @@ func FuzzReadTrace(f *testing.F) {
 			before = a.At
 		}
 	})
+}
+
+func TestReadTrace_FindsConversations(t *testing.T) {
+	const text = `{"timestamp":0,"input_length":1100,"output_length":1,"hash_ids":[0,1,2]}
+{"timestamp":1,"input_length":1024,"output_length":1,"hash_ids":[0,9]}
+{"timestamp":2,"input_length":1600,"output_length":1,"hash_ids":[0,1,5,6]}
+{"timestamp":3,"input_length":600,"output_length":1,"hash_ids":[0,7]}
+{"timestamp":4,"input_length":2048,"output_length":1,"hash_ids":[0,1,5,8]}
+{"timestamp":5,"input_length":1024,"output_length":1,"hash_ids":[0,3]}
+{"timestamp":6,"input_length":1536,"output_length":1,"hash_ids":[0,9,4]}
+`
+	want := []string{"session-0 0", "session-1 0", "session-0 1", "session-2 0", "session-0 2", "session-3 0", "session-1 1"}
+	for i, a := range read(t, text, workload.TraceConfig{}) {
+		if got := fmt.Sprint(a.Session, " ", a.Turn); got != want[i] {
+			t.Errorf("request %d belongs to %s, want %s", i, got, want[i])
+		}
+	}
 }
