@@ -21,7 +21,6 @@ const depth = 4
 type table struct {
 	words     []atomic.Uint64
 	slotShift uint8  // of a mixed key: what remains is the slot
-	wordShift uint8  // of a mixed key: what remains is the word of the slot
 	rankBits  uint8  // bits of one rank: 4, 8 or 16
 	entryBits uint64 // bits of an entry
 	rankMask  uint64
@@ -47,7 +46,6 @@ func newTable(slots, members, placed int) table {
 	t.entryMask = ^uint64(0) >> (64 - t.entryBits)
 	t.words = make([]atomic.Uint64, slots*int(t.entryBits)/64)
 	t.slotShift = uint8(64 - bits.Len(uint(slots-1)))
-	t.wordShift = uint8(64 - bits.Len(uint(len(t.words)-1)))
 	return t
 }
 
@@ -60,11 +58,11 @@ func (t *table) slot(mixed uint64) uint64 { return mixed >> (t.slotShift & 63) }
 // load returns the entry of the mixed key's slot in its lower bits, followed by
 // entries of other slots.
 func (t *table) load(mixed uint64) uint64 {
-	word := mixed >> (t.wordShift & 63)
-	if word >= uint64(len(t.words)) {
+	bit := t.slot(mixed) * t.entryBits
+	if bit/64 >= uint64(len(t.words)) {
 		return 0
 	}
-	return t.words[word].Load() >> (t.slot(mixed) * t.entryBits & 63)
+	return t.words[bit/64].Load() >> (bit % 64)
 }
 
 // store sets the entry of a slot that exists.
