@@ -98,6 +98,9 @@ func TestC91_HolderFullOrGone(t *testing.T) {
 	g := start(t, []string{holder.URL}, func(c *router.Config, h *reverseproxy.Handler) {
 		c.MaxInFlight = 1
 		h.Responses = new(reverseproxy.ResponseTable)
+		// A connection that the holder closes while it is being used again is a
+		// failure of another kind.
+		h.Transport = &http.Transport{DisableKeepAlives: true}
 	})
 	g.send(http.MethodPost, "/v1/responses", `{"model":"m","input":"hello"}`)
 	must(t, g.pool.SetEndpoints(endpoints(t, []string{holder.URL, engine(t, rec.ServeHTTP)})))
