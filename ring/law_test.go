@@ -177,6 +177,25 @@ func TestRing_WalkVisitsEachMemberOnce(t *testing.T) {
 	}
 }
 
+// Beside a member that takes nearly every draw, the walk comes to the others by
+// turns, which begin elsewhere for each slot.
+func TestRing_WalkBesideAGiantSpreads(t *testing.T) {
+	members := fleet(50)
+	members[7].Weight = ring.MaxWeight
+	r := mustNew(t, members)
+	times := make([]int, 50)
+	const keys = 5000
+	for key := range uint64(keys) {
+		order := r.AppendWalk(nil, key, 5)
+		times[order[4]]++
+	}
+	for i, n := range times {
+		if i != 7 && (n < keys/50/2 || n > keys/50*3) {
+			t.Errorf("member %d is the fifth choice of %d keys of %d, want between half and three times the mean", i, n, keys)
+		}
+	}
+}
+
 func TestRing_WeightsAreShares(t *testing.T) {
 	members := fleet(64)
 	total := 0
