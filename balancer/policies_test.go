@@ -299,13 +299,13 @@ func TestLeastLoad_CountsTheRequestToPlace(t *testing.T) {
 
 func TestBoundedLoad_WithoutAKeyOrWithoutRoom(t *testing.T) {
 	info := &balancer.PickInfo{Candidates: candidates(3)}
-	info.Candidates[0].Load.InFlight = 1
-	if got := choose(t, balancer.BoundedLoad{}, info); got.Index == 0 || got.Reason != balancer.Balanced {
+	info.Candidates[0].Load.InFlight, info.Candidates[2].Load.InFlight = 1, 3 // the bound is 3
+	if got := choose(t, balancer.BoundedLoad{}, info); got.Index != 1 || got.Reason != balancer.Balanced {
 		t.Errorf("no key: chose %d by %v, want the least loaded by balanced", got.Index, got.Reason)
 	}
-	info.Keyed = true
-	for i := range info.Candidates { // ceil(10/3) = 4 each are over the bound of 1
-		info.Candidates[i].Load.InFlight = 4 - i%2
+	info.Keyed, info.Random = true, 1
+	for i := range info.Candidates { // each is at the mean of 4, which a factor below 1 does not raise
+		info.Candidates[i].Load.InFlight = 4
 	}
 	if got := choose(t, balancer.BoundedLoad{Bound: balancer.Bound{Factor: 0.1}}, info); got.Index != 1 || got.Reason != balancer.Spillover {
 		t.Errorf("no room: chose %d by %v, want the least loaded by spillover", got.Index, got.Reason)

@@ -94,6 +94,31 @@ func TestBreaker_PicksAtOneMomentProbeOnce(t *testing.T) {
 	}
 }
 
+// Nor if the number in flight is again what it was.
+func TestBreaker_PicksAtOneMomentProbeOnceEvenIfNobodySeesIt(t *testing.T) {
+	at := start.Add(time.Second)
+	var p *router.Pool
+	var stream *router.Decision
+	nested := false
+	p = newPool(t, router.Config{Endpoints: fleet(2), Policy: policyFunc(func(info *balancer.PickInfo) (balancer.Choice, error) {
+		if len(info.Candidates) == 2 && info.Seq == 6 && !nested {
+			nested = true
+			pick(t, p, only("e0", at)) // the probe
+			stream.ReleaseAt(at, router.Outcome{})
+		}
+		return prefer("e0").Choose(info)
+	})})
+	stream = pick(t, p, only("e0", start))
+	for range 5 {
+		pick(t, p, only("e0", start.Add(1))).ReleaseAt(start.Add(1), refused)
+	}
+	at = at.Add(1)
+	if d := pick(t, p, router.Request{At: at}); !nested || d.Endpoint.ID != "e1" {
+		t.Errorf("picked %s beside the probe: %v", d.Endpoint.ID, nested)
+	}
+	require.NoError(t, p.CheckInvariants(map[string]int{"e0": 1, "e1": 1}))
+}
+
 // A pick must not go to an endpoint whose breaker opens between the choice and
 // the reservation.
 func TestBreaker_OpensWhileAPickIsUnderWay(t *testing.T) {

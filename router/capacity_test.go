@@ -221,7 +221,8 @@ func TestPool_CapacityGrowsUntilTheFirstMiss(t *testing.T) {
 // Answers that found nothing of what is being computed at the time prove nothing.
 func TestPool_MissesOfWhatIsInUse(t *testing.T) {
 	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1)}), start}
-	long := pick(t, l.p, router.Request{Prefix: prompt(1, 100), At: start})
+	l.serve(prompt(1, 100), 1)
+	long := pick(t, l.p, router.Request{Prefix: prompt(1, 100), At: l.at})
 	for i := range uint64(5) {
 		s := prompt(1, 100)
 		s.Blocks = append(s.Blocks, i)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -614,5 +615,43 @@ func TestPick_SeesThePrefixOfWhoWasFaster(t *testing.T) {
 	second := pick(t, p, branch(1))
 	if second.Endpoint.ID != first.Endpoint.ID || second.CachedTokens != 100*256 || second.Reason != balancer.Warm {
 		t.Errorf("first on %s, then %v, want it warm there", first.Endpoint.ID, second)
+	}
+}
+
+// Sizes from outside are kept within what sums of them can bear.
+func TestPick_AbsurdSizes(t *testing.T) {
+	var seen balancer.PickInfo
+	p := newPool(t, router.Config{Endpoints: fleet(1), Policy: policyFunc(func(info *balancer.PickInfo) (balancer.Choice, error) {
+		seen = *info
+		return balancer.Affinity{}.Choose(info)
+	})})
+	for _, c := range []struct{ tokens, most, wantTokens, wantMost int }{
+		{math.MaxInt, math.MaxInt, 1 << 30, math.MaxInt},
+		{math.MinInt, math.MinInt, 1024, 0},
+		{-1, -1, 1024, 0},
+		{1, 1, 1, 1}, // fewer than the blocks have
+	} {
+		s := prompt(1, 4)
+		s.Tokens, s.SystemBlocks, s.HistoryBlocks = c.tokens, c.tokens, c.tokens
+		d := pick(t, p, router.Request{Prefix: s, MaxOutputTokens: c.most})
+		if d.PromptTokens != c.wantTokens || seen.MaxOutputTokens != c.wantMost {
+			t.Errorf("%d tokens, at most %d out: taken for %d and %d, want %d and %d", c.tokens, c.most, d.PromptTokens, seen.MaxOutputTokens, c.wantTokens, c.wantMost)
+		}
+		if l := p.StatsAt(start)[0].Load; l.Backlog < 0 || l.PendingPrefillTokens < 0 || l.PinnedTokens < 0 {
+			t.Errorf("%d tokens: %+v", c.tokens, l)
+		}
+		d.FirstTokenAt(start) // else the next one is a duplicate
+	}
+}
+
+// The zero values of what a caller may hold without having picked do nothing.
+func TestDecision_Zero(t *testing.T) {
+	var d router.Decision
+	d.FirstToken()
+	if d.Release(router.Outcome{}) {
+		t.Error("the release of a zero decision counts as the first")
+	}
+	if got, want := d.String(), ": balanced, 0 of 0 tokens cached (best 0), 0 in flight (limit 0)"; got != want {
+		t.Errorf("String() = %q, want %q", got, want)
 	}
 }

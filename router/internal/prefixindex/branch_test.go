@@ -120,6 +120,15 @@ func TestMatch_HoldersOfTheCommonPartAreNoBranch(t *testing.T) {
 	if f.m.Deepest != 10 || f.m.Branches != 0 {
 		t.Errorf("nothing beyond: deepest %d, branches %v, want 10 and 0", f.m.Deepest, f.m.Branches)
 	}
+
+	f = newFleet(2, 20)
+	f.serve(0, chain(10, 10, 1), 0)
+	f.serve(1, chain(10, 10, 1), 60*second)
+	f.SetCapacity(f.slots[1], 10) // its end is gone, the other one's is two minutes old
+	f.Match(&f.m, chain(10, 10, 2), 120*second)
+	if f.m.Deepest != 10 || !near(f.m.Branches, 0.25) {
+		t.Errorf("one of two beyond: deepest %d, branches %v, want 10 and 0.25", f.m.Deepest, f.m.Branches)
+	}
 }
 
 // The last use of a block never lies before an earlier one, whatever the clock.
