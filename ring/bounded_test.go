@@ -65,12 +65,19 @@ func TestBounded_GapKeepsNoiseAtHome(t *testing.T) {
 
 func TestBounded_WeightsShareTheBound(t *testing.T) {
 	members := []ring.Member{{ID: "big", Weight: 3}, {ID: "off", Weight: 0}, {ID: "small", Weight: 1}}
-	b := bounded(t, members, ring.LoadBound{Factor: 1})
-	for range 40 {
-		b.Acquire(1)
-	}
-	if b.InFlight(0) != 30 || b.InFlight(1) != 0 || b.InFlight(2) != 10 {
-		t.Errorf("weights 3, 0, 1 hold %d, %d, %d of 40, want 30, 0, 10", b.InFlight(0), b.InFlight(1), b.InFlight(2))
+	r := mustNew(t, members)
+	for _, home := range []int{0, 2} {
+		key := uint64(0)
+		for r.Lookup(key) != home {
+			key++
+		}
+		b := bounded(t, members, ring.LoadBound{Factor: 1})
+		for range 40 {
+			b.Acquire(key)
+		}
+		if b.InFlight(0) != 30 || b.InFlight(1) != 0 || b.InFlight(2) != 10 {
+			t.Errorf("one key at home on %s: weights 3, 0, 1 hold %d, %d, %d of 40, want 30, 0, 10", members[home].ID, b.InFlight(0), b.InFlight(1), b.InFlight(2))
+		}
 	}
 }
 

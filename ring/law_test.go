@@ -122,6 +122,9 @@ func TestRing_WeightChangeMovesOnlyKeysOfTheMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := before.Member(3); got != members[3] {
+		t.Fatalf("With changed its ring: Member(3) = %v, want %v", got, members[3])
+	}
 	gained := 0
 	old, now := homes(before, 50_000), homes(heavy, 50_000)
 	for key := range old {

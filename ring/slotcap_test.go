@@ -44,8 +44,15 @@ func TestSlotCap_NobodyHasMoreSlots(t *testing.T) {
 					t.Errorf("cap %v, %d members: member %d of weight %d of %d has %d slots of %d", slotCap, n, i, m.Weight, total, held[i], len(homes))
 				}
 			}
+			free := capped(t, ring.Config{Slots: 1 << 12}, members)
 			for key := range uint64(200) {
 				order := r.AppendWalk(nil, key, n)
+				// Behind the home come the members that are best without a cap.
+				best := free.AppendWalk(nil, key, 4)
+				best = slices.DeleteFunc(best, func(i int) bool { return i == order[0] })
+				if next := order[1:min(4, len(order))]; !slices.Equal(next, best[:len(next)]) {
+					t.Fatalf("cap %v, %d members: walk of %d = %v, want the home and then %v", slotCap, n, key, order, best)
+				}
 				if len(order) > 0 && order[0] != r.Lookup(key) {
 					t.Fatalf("cap %v, %d members: walk of %d = %v, Lookup = %d", slotCap, n, key, order, r.Lookup(key))
 				}
