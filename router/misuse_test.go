@@ -189,3 +189,36 @@ func TestPool_MissesOfOneBlockProveNothing(t *testing.T) {
 		t.Errorf("capacity = %d after answers that found nothing", got)
 	}
 }
+
+// Servers go on after a panic of a handler; so does the pool after one of the
+// functions it is given.
+func TestPick_PanicsLeaveNothingBehind(t *testing.T) {
+	fail := true
+	p := newPool(t, router.Config{Endpoints: fleet(3), Policy: policyFunc(func(info *balancer.PickInfo) (balancer.Choice, error) {
+		if fail {
+			panic("policy")
+		}
+		return balancer.Affinity{}.Choose(info)
+	})})
+	panics := func(r router.Request) (got any) {
+		defer func() { got = recover() }()
+		pick(t, p, r)
+		return nil
+	}
+	for range 3 {
+		if got := panics(router.Request{Prefix: prompt(1, 5)}); got != "policy" {
+			t.Errorf("Pick recovered %v, want the policy's panic", got)
+		}
+		if got := panics(router.Request{Key: "k", Eligible: func(e *router.Endpoint) bool { panic("eligible") }}); got != "eligible" {
+			t.Errorf("Pick recovered %v, want Eligible's panic", got)
+		}
+	}
+	if err := p.CheckInvariants(nil); err != nil {
+		t.Error(err)
+	}
+	fail = false
+	pick(t, p, router.Request{Prefix: prompt(1, 5)}).ReleaseAt(start, router.Outcome{})
+	if d := pick(t, p, router.Request{Prefix: prompt(1, 5)}); d.Reason != balancer.Warm || d.Candidates != 3 {
+		t.Errorf("after the panics: %v", d)
+	}
+}

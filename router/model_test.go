@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -444,16 +446,18 @@ func TestPool_ConcurrentUseKeepsTheBooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(n int) {
+	set := func(n, change int) {
 		var endpoints []router.Endpoint
 		for i := range n {
-			endpoints = append(endpoints, router.Endpoint{ID: fmt.Sprint("e", i), Weight: 1 + i%2})
+			endpoints = append(endpoints, router.Endpoint{
+				ID: fmt.Sprint("e", i), Weight: (1 + i + change) % 3, URL: &url.URL{Scheme: "http", Host: fmt.Sprint("e", i, ":", change/(i+1))},
+			})
 		}
 		if err := errors.Join(pool.SetEndpoints(endpoints), other.SetEndpoints(endpoints)); err != nil {
 			t.Error(err)
 		}
 	}
-	set(6)
+	set(6, 0)
 	var wg sync.WaitGroup
 	for g := range uint64(8) {
 		wg.Go(func() {
@@ -486,18 +490,92 @@ func TestPool_ConcurrentUseKeepsTheBooks(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 60 {
-			set(2 + i%6)
+			set(2+i%6, i)
 		}
-		set(6)
+		set(6, 0)
+	})
+	wg.Go(func() { // those who look on
+		for i := range 200 {
+			for _, s := range pool.Stats() {
+				if s.Load.InFlight < 0 || s.Load.Backlog < 0 || s.Load.PinnedTokens < 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+			now, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := pool.WaitIdle(now, fmt.Sprint("e", i%6)); err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			if i%50 == 0 {
+				pool.Disconnect(9)
+			}
+		}
 	})
 	wg.Wait()
+	pool.Disconnect(9) // a release that met the other disconnection ended nothing
 	if err := pool.CheckInvariants(nil); err != nil {
 		t.Error(err)
 	}
 	if err := other.CheckInvariants(nil); err != nil {
 		t.Error(err)
 	}
+	for id := range 8 {
+		if err := pool.WaitIdle(t.Context(), fmt.Sprint("e", id)); err != nil {
+			t.Error(err)
+		}
+	}
 	if pool.Duplicates() != 0 || len(pool.Remotes()) != 0 {
 		t.Errorf("%d duplicates, %d remote requests at the end", pool.Duplicates(), len(pool.Remotes()))
+	}
+}
+
+// Bounds hold whoever picks at the same time.
+func TestPick_BoundsHoldUnderConcurrency(t *testing.T) {
+	for name, c := range map[string]router.Config{
+		"hard cap":     {MaxInFlight: 3, Policy: policyFunc(func(*balancer.PickInfo) (balancer.Choice, error) { return balancer.Choice{}, nil })},
+		"strict bound": {Bound: balancer.Bound{Factor: 1}, Policy: balancer.BoundedLoad{Bound: balancer.Bound{Factor: 2}}},
+	} {
+		c.Endpoints = fleet(4)
+		p := newPool(t, c)
+		most := int32(c.MaxInFlight)
+		if most == 0 {
+			// Each of 8 goroutines holds at most three. What moves while the loads are
+			// read may be counted twice.
+			most = 8*3/4 + 1
+		}
+		var flying [4]atomic.Int32
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				var held []*router.Decision
+				release := func() {
+					d := held[0]
+					held = held[1:]
+					flying[d.Endpoint.ID[1]-'0'].Add(-1) // before it really is
+					d.Release(router.Outcome{})
+				}
+				for step := range 1000 {
+					d, err := p.Pick(router.Request{Key: fmt.Sprint("key ", (g+step)%3)})
+					if err != nil {
+						if !errors.Is(err, router.ErrSaturated) || c.MaxInFlight == 0 {
+							t.Error(err)
+						}
+					} else {
+						held = append(held, d)
+						if n := flying[d.Endpoint.ID[1]-'0'].Add(1); n > most {
+							t.Errorf("%s: %d at once on %s, want at most %d", name, n, d.Endpoint.ID, most)
+						}
+					}
+					if len(held) > 2 || err != nil && len(held) > 0 {
+						release()
+					}
+				}
+				for len(held) > 0 {
+					release()
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, p.CheckInvariants(nil))
 	}
 }

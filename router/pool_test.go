@@ -272,14 +272,38 @@ func TestDecision_ExplainsItself(t *testing.T) {
 	}
 	b, err := json.Marshal(d)
 	require.NoError(t, err)
-	const object = `{"endpoint":"e2","reason":"warm","prompt_tokens":12800,"cached_tokens":10240,"best_cached_tokens":10240,"continues":true,"home":"e2","home_rank":0,"in_flight":1,"limit":8,"candidates":3,"cost":`
-	if !strings.HasPrefix(string(b), object) || strings.Contains(string(b), "token@") {
-		t.Errorf("JSON = %s\nwant     %s...", b, object)
+	const object = `{"endpoint":"e2","reason":"warm","prompt_tokens":12800,"cached_tokens":10240,"best_cached_tokens":10240,"continues":true,` +
+		`"home":"e2","home_rank":0,"in_flight":1,"limit":8,"candidates":3,` +
+		`"cost":{"total":3784,"backlog":1024,"own":2560,"recompute":0,"in_flight":200,"memory":0},` +
+		`"alternatives":[{"id":"e0","cached_tokens":0,"cost":{"total":21538.133333333335,"backlog":0,"own":2560,"recompute":18978.133333333335,"in_flight":0,"memory":0}},` +
+		`{"id":"e1","cached_tokens":0,"cost":{"total":21538.133333333335,"backlog":0,"own":2560,"recompute":18978.133333333335,"in_flight":0,"memory":0}}]}`
+	if string(b) != object {
+		t.Errorf("JSON = %s\nwant     %s", b, object)
 	}
 	var text strings.Builder
-	slog.New(slog.NewTextHandler(&text, nil)).Info("pick", "decision", d)
-	if got := text.String(); !strings.Contains(got, "decision.endpoint=e2 decision.reason=warm") || strings.Contains(got, "token@") {
-		t.Errorf("log = %s", got)
+	slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})).Info("pick", "d", d)
+	const entry = "level=INFO msg=pick d.endpoint=e2 d.reason=warm d.prompt_tokens=12800 d.cached_tokens=10240 d.best_cached_tokens=10240 d.home=e2 d.home_rank=0 d.in_flight=1 d.cost=3784\n"
+	if got := text.String(); got != entry {
+		t.Errorf("log = %swant  %s", got, entry)
+	}
+}
+
+// No limit is no number.
+func TestDecision_ExplainsNoLimit(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), Bound: balancer.Bound{Factor: -1}, Policy: balancer.RoundRobin{}})
+	d := pick(t, p, router.Request{})
+	if got, want := d.String(), "e0: balanced, 0 of 0 tokens cached (best 0), 0 in flight (limit none)"; got != want {
+		t.Errorf("String() = %s\nwant       %s", got, want)
+	}
+	b, err := json.Marshal(d)
+	require.NoError(t, err)
+	if strings.Contains(string(b), "limit") || strings.Contains(string(b), "home\"") || strings.Contains(string(b), "alternatives") {
+		t.Errorf("JSON = %s, want what does not apply left out", b)
 	}
 }
 
