@@ -7,6 +7,7 @@ import "time"
 type Stats struct {
 	Running  int     // admitted and not done (num_requests_running)
 	Waiting  int     // not yet admitted (num_requests_waiting)
+	Unbegun  int     // of Running, those that no iteration has had a share for yet; vLLM counts them as waiting
 	KVUsage  float64 // share of the blocks that requests hold, 0 to 1; idle cached blocks are free (kv_cache_usage_perc)
 	KVTokens int     // capacity in tokens
 
@@ -28,6 +29,11 @@ func (e *Engine) Stats() Stats {
 	s := e.totals
 	s.Running = len(e.running)
 	s.Waiting = len(e.waiting)
+	for _, r := range e.running {
+		if r.generated == 0 && r.chunk == 0 && r.computed == r.cached {
+			s.Unbegun++
+		}
+	}
 	held := e.cache.pinned + e.reserved
 	s.KVUsage = float64(held) / float64(e.capacity)
 	s.KVTokens = e.capacity * e.cfg.BlockTokens

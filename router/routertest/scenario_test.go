@@ -312,6 +312,65 @@ func TestSimulate_RefusedRequestsAreLost(t *testing.T) {
 	r.NoLeak(t)
 }
 
+func TestSimulate_NobodyIsThere(t *testing.T) {
+	w := trace(t, turns, routertest.TraceConfig{})
+	r := simulate(t, routertest.Scenario{Workload: w, Engines: []routertest.EngineSpec{}})
+	if r.Requests != 0 || r.Lost != 4 || len(r.Endpoints) != 0 || r.HitRate != 0 {
+		t.Errorf("without engines: %+v, want 4 lost requests", r)
+	}
+	for name, check := range map[string]func(testing.TB){
+		"HitRateAtLeast": func(t testing.TB) { r.HitRateAtLeast(t, 0) },
+		"P99AtMost":      func(t testing.TB) { r.P99AtMost(t, time.Hour) },
+		"MovedAtMost":    func(t testing.TB) { r.MovedAtMost(t, 1) },
+	} {
+		if !fails(check) {
+			t.Errorf("%s holds for no requests at all", name)
+		}
+	}
+}
+
+// fails tells whether a check fails its test.
+func fails(check func(testing.TB)) bool {
+	var r verdict
+	check(&r)
+	return r.failed
+}
+
+type verdict struct {
+	testing.TB
+	failed bool
+}
+
+func (*verdict) Helper()                 {}
+func (r *verdict) Errorf(string, ...any) { r.failed = true }
+
+func TestResult_AssertionsFail(t *testing.T) {
+	r := &routertest.Result{Requests: 10, HitRate: 0.5, LaterTurns: 10, Moved: 2, TTFT: routertest.Quantiles{P99: time.Second}}
+	leak, over := &routertest.Result{Leaked: 1}, &routertest.Result{OverLimit: 1}
+	tokens := &routertest.Result{LeakedTokens: 1}
+	for _, c := range []struct {
+		name  string
+		check func(testing.TB)
+		fails bool
+	}{
+		{"hit rate", func(t testing.TB) { r.HitRateAtLeast(t, 0.5) }, false},
+		{"hit rate below", func(t testing.TB) { r.HitRateAtLeast(t, 0.51) }, true},
+		{"p99", func(t testing.TB) { r.P99AtMost(t, time.Second) }, false},
+		{"p99 above", func(t testing.TB) { r.P99AtMost(t, time.Second-1) }, true},
+		{"moved", func(t testing.TB) { r.MovedAtMost(t, 0.2) }, false},
+		{"moved more", func(t testing.TB) { r.MovedAtMost(t, 0.19) }, true},
+		{"bound", func(t testing.TB) { r.BoundHeld(t) }, false},
+		{"bound broken", func(t testing.TB) { over.BoundHeld(t) }, true},
+		{"leak", func(t testing.TB) { r.NoLeak(t) }, false},
+		{"leaked requests", func(t testing.TB) { leak.NoLeak(t) }, true},
+		{"leaked tokens", func(t testing.TB) { tokens.NoLeak(t) }, true},
+	} {
+		if got := fails(c.check); got != c.fails {
+			t.Errorf("%s: fails = %v, want %v", c.name, got, c.fails)
+		}
+	}
+}
+
 func TestSimulate_Reports(t *testing.T) {
 	w := swarm(t, routertest.SwarmConfig{Seed: 1, Streams: 8, WarmUp: time.Second, Duration: 20 * time.Second})
 	seen := map[string]int{}
@@ -363,6 +422,34 @@ func TestSimulate_ChatIsAnOpenLoop(t *testing.T) {
 		t.Errorf("requests in 50 s at 20 a second = %d, want about 1,000", r.Requests)
 	}
 	r.NoLeak(t)
+}
+
+// A router that breaks its own limit and forgets nothing is found out.
+func TestSimulate_CountsBrokenLimitsAndLeaks(t *testing.T) {
+	const burst = `{"timestamp":0,"input_length":1024,"output_length":300,"hash_ids":[1,2]}
+{"timestamp":1,"input_length":1024,"output_length":300,"hash_ids":[1,3]}
+{"timestamp":2,"input_length":1024,"output_length":300,"hash_ids":[1,4]}
+`
+	r := simulate(t, routertest.Scenario{
+		Workload: trace(t, burst, routertest.TraceConfig{}), Gateways: routertest.Gateways{Count: 1},
+		Router: func(*routertest.Gateway) (router.Router, error) { return leaky{}, nil },
+	})
+	if r.OverLimit != 2 || r.Leaked != 3 || r.LeakedTokens != 4096 {
+		t.Errorf("over the limit %d, leaked %d and %d tokens, want 2, 3, 4096", r.OverLimit, r.Leaked, r.LeakedTokens)
+	}
+	if r.Endpoints[0].PeakInFlight != 3 || r.Endpoints[0].Requests != 3 {
+		t.Errorf("%+v, want 3 requests, all at a time", r.Endpoints[0])
+	}
+}
+
+type leaky struct{}
+
+func (leaky) Pick(router.Request) (*router.Decision, error) {
+	return &router.Decision{Endpoint: router.Endpoint{ID: "e0"}, Limit: 1}, nil
+}
+
+func (leaky) StatsAt(time.Time) []router.EndpointStats {
+	return []router.EndpointStats{{Load: loadstats.Load{InFlight: 3, PinnedTokens: 4096}}}
 }
 
 // A gateway can look into engines, whose blocks have 16 tokens.

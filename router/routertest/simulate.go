@@ -68,8 +68,10 @@ type simEngine struct {
 	model    *engine.Engine // nil after a crash
 	endpoint router.Endpoint
 	listed   bool // gateways should know it
-	sent     int  // requests in this interval
-	inFlight int  // requests of all gateways, as those see it
+	requests int  // sent to the endpoint
+	sent     int  // of them in this interval
+	inFlight int  // of all gateways, as those see it
+	peak     int  // most in flight
 	busy     time.Duration
 }
 

@@ -103,8 +103,8 @@ func (e *simEngine) report(at time.Time) loadstats.Report {
 	s := e.model.Stats()
 	return loadstats.Report{
 		At:            at,
-		Running:       loadstats.Known(int64(s.Running)),
-		Waiting:       loadstats.Known(int64(s.Waiting)),
+		Running:       loadstats.Known(int64(s.Running - s.Unbegun)),
+		Waiting:       loadstats.Known(int64(s.Waiting + s.Unbegun)),
 		KVCacheUsage:  loadstats.Ratio(s.KVUsage),
 		KVCacheTokens: loadstats.Known(int64(s.KVTokens)),
 	}

@@ -58,7 +58,7 @@ func (c *cluster) join(number int, spec EngineSpec) error {
 	if number < len(c.engines) {
 		was := c.engines[number]
 		was.stop()
-		e.sent, e.inFlight, e.busy = was.sent, was.inFlight, was.busy
+		e.requests, e.sent, e.inFlight, e.peak, e.busy = was.requests, was.sent, was.inFlight, was.peak, was.busy
 		c.engines[number] = e
 	} else {
 		c.engines = append(c.engines, e)

@@ -161,12 +161,12 @@ func (c *cluster) addCalls(r *Result, until time.Duration) {
 
 func (c *cluster) addEndpoints(r *Result) {
 	var busiest, sum time.Duration
-	for i, e := range c.engines {
+	for _, e := range c.engines {
 		busy := e.totalBusy()
 		busiest = max(busiest, busy)
 		sum += busy
 		r.Endpoints = append(r.Endpoints, EndpointResult{
-			ID: e.endpoint.ID, Requests: c.tally.requests[i], PeakInFlight: c.tally.peaks[i], Busy: busy,
+			ID: e.endpoint.ID, Requests: e.requests, PeakInFlight: e.peak, Busy: busy,
 		})
 	}
 	if sum > 0 {

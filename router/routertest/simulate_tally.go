@@ -11,9 +11,7 @@ import (
 type tally struct {
 	timeouts, losses, overLimit int
 
-	last     map[string]int // engine of the last attempt, by conversation
-	requests []int          // by endpoint
-	peaks    []int          // by endpoint, most in flight
+	last map[string]int // engine of the last attempt, by conversation
 
 	sampled time.Duration // end of the interval under way
 	series  []Sample
@@ -42,13 +40,10 @@ var abandoned = router.Outcome{Abandoned: true}
 // picked counts a decision.
 func (c *cluster) picked(a *attempt) {
 	t, e, d := &c.tally, c.engines[a.engine], a.decision
-	for len(t.requests) < len(c.engines) {
-		t.requests, t.peaks = append(t.requests, 0), append(t.peaks, 0)
-	}
-	t.requests[a.engine]++
+	e.requests++
 	e.sent++
 	e.inFlight++
-	t.peaks[a.engine] = max(t.peaks[a.engine], e.inFlight)
+	e.peak = max(e.peak, e.inFlight)
 	if d.Limit > 0 && d.Limit != math.MaxInt && (d.InFlight >= d.Limit || len(c.gateways) == 1 && e.inFlight > d.Limit) {
 		t.overLimit++
 	}
@@ -98,7 +93,7 @@ func (c *cluster) sample() {
 		es := EndpointSample{Sent: e.sent, InFlight: e.inFlight}
 		if e.model != nil {
 			stats := e.model.Stats()
-			es.Running, es.Waiting = stats.Running, stats.Waiting
+			es.Running, es.Waiting = stats.Running-stats.Unbegun, stats.Waiting+stats.Unbegun
 		}
 		e.sent = 0
 		s.Endpoints = append(s.Endpoints, es)

@@ -1,0 +1,134 @@
+package rivals
+
+// blockIndex is what each engine is believed to cache: for each a set of blocks of
+// limited size that forgets the one that was added longest ago.
+//
+// A block that any engine has gets a small number, so that the sets are arrays and
+// a prompt costs one look into a map for each of its blocks.
+type blockIndex struct {
+	numbers map[uint64]int32
+	blocks  []uint64 // by number
+	holders []int32  // engines that have it, by number
+	free    []int32  // numbers of blocks that nobody has any more
+	sets    map[int]*blockSet
+}
+
+// blockSet is a doubly linked ring of blocks, newest first. Entry 0 is its
+// sentinel; block n is entry n+1.
+type blockSet struct {
+	capacity, size int
+	links          []link
+}
+
+type link struct{ next, prev int32 } // zero for what is not in the ring
+
+func (s *blockSet) has(number int32) bool {
+	entry := int(number) + 1
+	return entry < len(s.links) && (s.links[entry].next != 0 || s.links[entry].prev != 0 || s.links[0].next == int32(entry))
+}
+
+func (s *blockSet) push(number int32) {
+	entry := number + 1
+	for len(s.links) <= int(entry) {
+		s.links = append(s.links, link{})
+	}
+	next := s.links[0].next
+	s.links[entry] = link{next, 0}
+	s.links[next].prev = entry
+	s.links[0].next = entry
+	s.size++
+}
+
+func (s *blockSet) remove(number int32) {
+	l := s.links[number+1]
+	s.links[l.prev].next = l.next
+	s.links[l.next].prev = l.prev
+	s.links[number+1] = link{}
+	s.size--
+}
+
+func (s *blockSet) oldest() int32 { return s.links[0].prev - 1 }
+
+// matches returns how many of the blocks each candidate has. The search ends with
+// a block that nobody has; a block that one candidate lacks only makes its count
+// shorter.
+func (x *blockIndex) matches(blocks []uint64, candidates []*engine) map[*engine]int {
+	counts := make([]int, len(candidates))
+	sets := make([]*blockSet, len(candidates))
+	for i, e := range candidates {
+		if sets[i] = x.sets[e.number]; sets[i] == nil {
+			sets[i] = new(blockSet)
+		}
+	}
+	for _, b := range blocks {
+		n, ok := x.numbers[b]
+		if !ok {
+			break
+		}
+		for i, s := range sets {
+			if s.has(n) {
+				counts[i]++
+			}
+		}
+	}
+	matches := make(map[*engine]int, len(candidates))
+	for i, e := range candidates {
+		matches[e] = counts[i]
+	}
+	return matches
+}
+
+// add remembers blocks that were sent. The size of a set is the number of blocks
+// that the engine says it has, 31,250 if it does not.
+func (x *blockIndex) add(e *engine, blocks []uint64) {
+	s := x.sets[e.number]
+	if s == nil {
+		s = &blockSet{capacity: 31_250, links: make([]link, 1)}
+		if tokens := e.endpoint.KVCacheTokens; tokens > 0 {
+			s.capacity = max(1, tokens/blockTokens)
+		}
+		if x.sets == nil {
+			x.sets, x.numbers = make(map[int]*blockSet), make(map[uint64]int32)
+		}
+		x.sets[e.number] = s
+	}
+	for _, b := range blocks {
+		n := x.number(b)
+		if s.has(n) {
+			s.remove(n)
+		} else {
+			x.holders[n]++
+			if s.size == s.capacity {
+				x.evict(s)
+			}
+		}
+		s.push(n)
+	}
+}
+
+// number returns the number of a block, a new one if nobody has it.
+func (x *blockIndex) number(block uint64) int32 {
+	n, ok := x.numbers[block]
+	switch {
+	case ok:
+		return n
+	case len(x.free) > 0:
+		n = x.free[len(x.free)-1]
+		x.free = x.free[:len(x.free)-1]
+		x.blocks[n] = block
+	default:
+		n = int32(len(x.blocks))
+		x.blocks, x.holders = append(x.blocks, block), append(x.holders, 0)
+	}
+	x.numbers[block] = n
+	return n
+}
+
+func (x *blockIndex) evict(s *blockSet) {
+	n := s.oldest()
+	s.remove(n)
+	if x.holders[n]--; x.holders[n] == 0 {
+		delete(x.numbers, x.blocks[n])
+		x.free = append(x.free, n)
+	}
+}
