@@ -316,3 +316,24 @@ func TestBoundedLoad_WithoutAKeyOrWithoutRoom(t *testing.T) {
 		t.Errorf("room at home: chose %d by %v, want home by warm", got.Index, got.Reason)
 	}
 }
+
+// The constants can be set, or switched off, for ablation.
+func TestAffinity_Constants(t *testing.T) {
+	info := &balancer.PickInfo{PromptTokens: 30_000, Keyed: true, Continues: true, Candidates: candidates(2)}
+	info.Candidates[0].CachedTokens = 20_000
+	info.Candidates[0].Load.Backlog = 4_000 // one of two is busy
+	info.Candidates[1].Load.InFlight = 3
+	for _, c := range []struct {
+		policy              balancer.Affinity
+		recompute, inFlight float64
+	}{
+		{balancer.Affinity{}, 20_000 * (1 + 10.0/2), 600},
+		{balancer.Affinity{Pressure: 2, Sharing: 50}, 20_000 * 2, 150},
+		{balancer.Affinity{Pressure: -1, Sharing: -1}, 20_000, 0},
+	} {
+		got := choose(t, c.policy, info).Others[0]
+		if got.Index != 1 || got.Cost.Recompute != c.recompute || got.Cost.InFlight != c.inFlight {
+			t.Errorf("%+v: the other one costs %+v, want %v to recompute and %v in flight", c.policy, got.Cost, c.recompute, c.inFlight)
+		}
+	}
+}

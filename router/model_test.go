@@ -396,7 +396,7 @@ func (h *history) disconnect() {
 // Replay a history that failed with -seed and -run.
 func TestPool_RandomHistoriesKeepTheBooks(t *testing.T) {
 	steps := 10_000
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		steps = 1000
 	}
 	for number := range uint64(10) {

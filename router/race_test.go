@@ -2,6 +2,6 @@
 
 package router_test
 
-// raceDetector says that sync.Pool drops things at random, as it does under the
-// race detector, so that allocations can't be counted.
+// raceDetector says that everything takes ten times as long, and that sync.Pool
+// drops things at random, so that allocations can't be counted.
 const raceDetector = true
