@@ -679,3 +679,28 @@ func TestDecision_Zero(t *testing.T) {
 		t.Errorf("String() = %q, want %q", got, want)
 	}
 }
+
+// Homes are agreed between gateways of different versions: a change moves every
+// cold prompt of every fleet, and belongs into the changelog.
+func TestPool_HomesGolden(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(10)})
+	system := prompt(6, 30)
+	system.SystemBlocks = 10
+	for _, c := range []struct {
+		name    string
+		request router.Request
+		want    string
+	}{
+		{"prefix", router.Request{Prefix: prompt(1, 30)}, "e2"},
+		{"system prompt", router.Request{Prefix: system}, "e6"},
+		{"short prompt", router.Request{Prefix: &tokenprefix.Signature{Tail: 12345, Tokens: 10, BlockTokens: 256}}, "e9"},
+		{"key", router.Request{Key: "session 1"}, "e5"},
+		{"key and prefix", router.Request{Key: "session 2", Prefix: prompt(1, 30)}, "e1"},
+	} {
+		d := pick(t, p, c.request)
+		d.ReleaseAt(start, router.Outcome{Abandoned: true})
+		if d.Home != c.want {
+			t.Errorf("%s: home %s, want %s", c.name, d.Home, c.want)
+		}
+	}
+}
