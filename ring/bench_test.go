@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/warmroute/warmroute/ring"
 )
@@ -141,8 +142,8 @@ func BenchmarkWithout(b *testing.B) {
 }
 
 // BenchmarkLookupWhileUpdating reads through an atomic pointer while a writer
-// makes rings of 1,024 members as fast as it can, publishing a warm one each
-// time, and, as the measure, while nobody does.
+// makes rings of 1,024 members and publishes a warm one each time, a thousand
+// times a second and as fast as it can; and, as the measure, while nobody does.
 func BenchmarkLookupWhileUpdating(b *testing.B) {
 	rings := [2]*ring.Ring{warm(b, 1024), warm(b, 1024)}
 	var current atomic.Pointer[ring.Ring]
@@ -156,28 +157,33 @@ func BenchmarkLookupWhileUpdating(b *testing.B) {
 		}
 		_ = sum
 	}
+	update := func(pause time.Duration) func(b *testing.B) {
+		return func(b *testing.B) {
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := rings[0].With(ring.Member{ID: "joined", Weight: 1}); err != nil {
+						b.Error(err)
+						return
+					}
+					current.Store(rings[i%2])
+					time.Sleep(pause)
+				}
+			}()
+			read(b)
+			close(stop)
+			<-stopped
+		}
+	}
 	b.Run("quiet", read)
-	b.Run("updating", func(b *testing.B) {
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if _, err := rings[0].With(ring.Member{ID: "joined", Weight: 1}); err != nil {
-					b.Error(err)
-					return
-				}
-				current.Store(rings[i%2])
-			}
-		}()
-		read(b)
-		close(stop)
-		<-stopped
-	})
+	b.Run("updating=1ms", update(time.Millisecond))
+	b.Run("updating=always", update(0))
 }
 
 // BenchmarkBoundedPick acquires and releases a place: Zipf keys, 16 in flight a

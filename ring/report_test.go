@@ -26,7 +26,8 @@ func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		members, log int
 		most         float64 // max/mean
-	}{{8, 16, 1.03}, {64, 16, 1.10}, {256, 16, 1.25}, {1024, 18, 1.27}, {4096, 18, 1.75}} {
+		probes       float64 // of a bounded walk, on average
+	}{{8, 16, 1.03, 2}, {64, 16, 1.10, 3}, {256, 16, 1.25, 5}, {1024, 18, 1.27, 14}, {4096, 18, 1.75, 50}} {
 		if (testing.Short() || raceDetector) && c.members > 64 {
 			continue
 		}
@@ -74,6 +75,9 @@ func TestReport(t *testing.T) {
 		}
 
 		repeat, probes := boundedWalk(t, r, c.members)
+		if repeat < 0.96 || probes > c.probes {
+			t.Errorf("%d members under Zipf's law: %.3f of the repeated keys find a member that has served them, want 0.96; %.1f probes, want at most %.0f", c.members, repeat, probes, c.probes)
+		}
 		t.Logf("%8d %6s | %8.3f %8.3f | %7d = %5d %7d = %5d | %8.1f %% %6.1f", c.members, fmt.Sprintf("2^%d", c.log),
 			top, low, removed, load[last], added, load[last], 100*repeat, probes)
 	}
@@ -92,7 +96,7 @@ func boundedWalk(t *testing.T, r *ring.Ring, members int) (repeat, probes float6
 	served := map[uint64][]int32{}
 	var flying []int
 	seen, hits, steps := 0, 0, 0
-	picks := max(60_000, 20*members)
+	const picks = 1_000_000
 	for range picks {
 		for len(flying) >= 16*members {
 			k := rng.IntN(len(flying))
