@@ -30,6 +30,7 @@ type refBlock struct {
 }
 
 type refSequence struct {
+	begun bool // an iteration has had a share for it
 	engine.Request
 	cached, computed, generated, chunk int
 	held                               int // leading blocks it refers to
@@ -155,6 +156,7 @@ func (e *reference) begin(now time.Duration) {
 		s.chunk = 0
 		if s.generated == 0 && left > 0 {
 			s.chunk = min(left, s.PromptTokens-s.computed)
+			s.begun = true
 			left -= s.chunk
 			took += time.Duration(s.chunk) * e.cfg.PrefillTime
 			pairs += float64(s.chunk) * (float64(s.computed) + float64(s.chunk)/2)
@@ -226,6 +228,11 @@ func (e *reference) state() engine.Stats {
 	s := e.stats
 	pinned, idle, reserved := e.used()
 	s.Running, s.Waiting = len(e.running), len(e.waiting)
+	for _, r := range e.running {
+		if !r.begun {
+			s.Unbegun++
+		}
+	}
 	s.HeldTokens = (pinned + reserved) * e.cfg.BlockTokens
 	s.IdleTokens = idle * e.cfg.BlockTokens
 	s.KVTokens = e.capacity * e.cfg.BlockTokens
