@@ -14,8 +14,7 @@ import (
 type result struct {
 	policy policy
 	row    row
-	// one is the simulation of the first seed, for plots.
-	one *routertest.Result
+	all    []*routertest.Result // of each seed
 }
 
 // row are the figures of a policy, times in milliseconds.
@@ -73,7 +72,7 @@ func (o *options) compare(ctx context.Context, p *progress) ([]result, error) {
 	results := make([]result, len(o.policies))
 	for i, policy := range o.policies {
 		some := all[i*o.seeds : (i+1)*o.seeds]
-		results[i] = result{policy, meanOf(policy.name, some), some[0]}
+		results[i] = result{policy, meanOf(policy.name, some), some}
 	}
 	return results, nil
 }

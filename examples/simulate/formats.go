@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/warmroute/warmroute/router/routertest"
 )
 
-// formats write results.
-var formats = map[string]func(io.Writer, []result) error{
+// formats write results, those for people also what followed the changes.
+var formats = map[string]func(io.Writer, []result, []routertest.Change) error{
 	"table": writeTable, "csv": writeCSV, "json": writeJSON, "markdown": writeMarkdown,
 }
 
@@ -29,7 +32,7 @@ func (r *row) fields() []string {
 	}
 }
 
-func writeCSV(w io.Writer, results []result) error {
+func writeCSV(w io.Writer, results []result, _ []routertest.Change) error {
 	c := csv.NewWriter(w)
 	_ = c.Write(columns) // Error tells
 	for i := range results {
@@ -39,7 +42,7 @@ func writeCSV(w io.Writer, results []result) error {
 	return c.Error()
 }
 
-func writeJSON(w io.Writer, results []result) error {
+func writeJSON(w io.Writer, results []result, _ []routertest.Change) error {
 	e := json.NewEncoder(w)
 	for i := range results {
 		if err := e.Encode(&results[i].row); err != nil {
@@ -76,23 +79,54 @@ func thousands(digits string) string {
 	return b.String()
 }
 
-func writeTable(w io.Writer, results []result) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, strings.Join(titles, "\t")+"\t")
-	for i := range results {
-		fmt.Fprintln(t, strings.Join(results[i].row.cells(), "\t")+"\t")
-	}
-	if err := t.Flush(); err != nil {
+func writeTable(w io.Writer, results []result, changes []routertest.Change) error {
+	fmt.Fprintln(w, "Times in milliseconds.")
+	if err := writeColumns(w, titles, rowsOf(results)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nTimes in milliseconds.")
-	return err
+	for _, a := range aftermaths(changes, results) {
+		fmt.Fprintf(w, "\nAfter the %v of e%d at %v:\n", a.change.Kind, a.change.Endpoint, a.change.At)
+		if err := writeColumns(w, a.titles, a.rows); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func writeMarkdown(w io.Writer, results []result) error {
-	fmt.Fprintf(w, "| %s |\n|---|%s\n", strings.Join(titles, " | "), strings.Repeat("--:|", len(titles)-1))
+func rowsOf(results []result) [][]string {
+	rows := make([][]string, len(results))
 	for i := range results {
-		cells := results[i].row.cells()
+		rows[i] = results[i].row.cells()
+	}
+	return rows
+}
+
+func writeColumns(w io.Writer, titles []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, strings.Join(titles, "\t")+"\t")
+	for _, cells := range rows {
+		fmt.Fprintln(t, strings.Join(cells, "\t")+"\t")
+	}
+	return t.Flush()
+}
+
+func writeMarkdown(w io.Writer, results []result, changes []routertest.Change) error {
+	if err := writePipes(w, titles, rowsOf(results)); err != nil {
+		return err
+	}
+	for _, a := range aftermaths(changes, results) {
+		fmt.Fprintf(w, "\nAfter the %v of e%d at %v:\n\n", a.change.Kind, a.change.Endpoint, a.change.At)
+		if err := writePipes(w, a.titles, a.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writePipes(w io.Writer, titles []string, rows [][]string) error {
+	fmt.Fprintf(w, "| %s |\n|---|%s\n", strings.Join(titles, " | "), strings.Repeat("--:|", len(titles)-1))
+	for _, cells := range rows {
+		cells = slices.Clone(cells)
 		if cells[0] == "affinity" {
 			cells[0] = "**affinity**"
 		}

@@ -65,5 +65,5 @@ func (o *options) simulate(ctx context.Context, stdout, stderr io.Writer) error 
 			return err
 		}
 	}
-	return formats[o.format](stdout, results)
+	return formats[o.format](stdout, results, o.changes)
 }

@@ -13,7 +13,7 @@ import (
 
 const plotWidth = 780.0
 
-// plotted is a policy in the plots.
+// plotted is a policy in the plots. What is over time is of the first seed.
 type plotted struct {
 	result
 	class string // of its colour
@@ -97,7 +97,7 @@ func cdfPlot(some []plotted) template.HTML {
 	lowest, highest := math.Inf(1), 0.0
 	var curves []curve
 	for _, p := range some {
-		times := p.one.TTFTs
+		times := p.all[0].TTFTs
 		if len(times) == 0 {
 			continue
 		}
@@ -164,7 +164,7 @@ func timePlot(title string, some []plotted, marks []mark, of func(interval) floa
 	var values []float64
 	for _, p := range some {
 		c := curve{name: p.policy.name, class: p.class}
-		for _, v := range thin(p.one.Series, plotIntervals) {
+		for _, v := range thin(p.all[0].Series, plotIntervals) {
 			c.xs, c.ys = append(c.xs, v.at), append(c.ys, of(v))
 			end = max(end, v.at)
 			if !math.IsNaN(of(v)) {
@@ -211,7 +211,7 @@ func queuePlot(some []plotted, marks []mark) template.HTML {
 // more, on the same scale for all policies.
 func heatPlot(p plotted, most float64) template.HTML {
 	const left, cellHeight, top = 30.0, 9.0, 2.0
-	series := thin(p.one.Series, plotIntervals)
+	series := thin(p.all[0].Series, plotIntervals)
 	n := 0
 	for _, v := range series {
 		n = max(n, len(v.loads))
@@ -236,7 +236,7 @@ func heatPlot(p plotted, most float64) template.HTML {
 func mostInFlight(some []plotted) float64 {
 	most := 1.0
 	for _, p := range some {
-		for _, v := range thin(p.one.Series, plotIntervals) {
+		for _, v := range thin(p.all[0].Series, plotIntervals) {
 			for _, l := range v.loads {
 				most = max(most, l)
 			}

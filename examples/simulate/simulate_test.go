@@ -97,6 +97,29 @@ func TestSimulate_FormatsAgree(t *testing.T) {
 	}
 }
 
+// Who joins gets a share, who crashes loses what it had.
+func TestSimulate_TellsWhatFollowsAChange(t *testing.T) {
+	args := []string{"-swarm", "30", "-warmup", "1s", "-duration", "130s", "-crash", "40s:3", "-join", "80s", "-policies", "affinity,round_robin", "-format"}
+	table := output(t, append(args, "table")...)
+	for _, says := range []string{"After the crash of e3 at 40s:", "After the join of e8 at 1m20s:", "share of even, 0-30 s"} {
+		if !strings.Contains(table, says) {
+			t.Errorf("the table does not say %q:\n%s", says, table)
+		}
+	}
+	markdown := output(t, append(args, "markdown")...)
+	rows := regexp.MustCompile(`(?m)^\| \*\*affinity\*\* (.*)$`).FindAllString(markdown, -1)
+	if len(rows) != 3 {
+		t.Fatalf("%d rows of affinity, want 3:\n%s", len(rows), markdown)
+	}
+	crash, join := strings.Split(rows[1], " | "), strings.Split(rows[2], " | ")
+	if crash[7] == "0.0" || crash[8] == "0.0 |" {
+		t.Errorf("after the crash %q: want some displaced and lost", crash)
+	}
+	if share := join[len(join)-4]; share == "0.00" {
+		t.Errorf("after the join %q: want a share from 30 to 60 s", join)
+	}
+}
+
 func TestSimulate_Trace(t *testing.T) {
 	const lines = `{"timestamp":0,"input_length":1024,"output_length":3,"hash_ids":[1,2]}
 {"timestamp":1000,"input_length":1600,"output_length":3,"hash_ids":[1,2,3,4]}
