@@ -80,7 +80,7 @@ const (
 	released
 )
 
-func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *entry, now time.Time) *Decision {
+func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *entry) *Decision {
 	c := &s.info.Candidates[choice.Index]
 	d := &Decision{
 		Endpoint:         e.endpoint,
@@ -90,10 +90,10 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 		BestCachedTokens: s.tokens(r, s.match.Deepest),
 		Continues:        s.info.Continues,
 		InFlight:         s.seen[choice.Index],
-		Limit:            s.limits[choice.Index],
+		Limit:            p.limitOf(s, e),
 		Candidates:       len(s.entries),
 		Cost:             choice.Cost,
-		At:               now,
+		At:               s.now,
 	}
 	if s.info.Keyed && len(s.order) > 0 {
 		d.Home = s.home

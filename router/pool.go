@@ -67,16 +67,16 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 
 	s := p.scratch.Get().(*scratch)
 	defer p.release(s)
-	s.describe(&r)
+	s.describe(&r, now)
 	s.info.Seq = p.seq.Add(1) - 1
 	s.info.Random = mix(p.config.Seed ^ mix(s.info.Seq))
 	for {
-		p.index.Match(&s.match, s.chain, now.UnixNano())
-		choice, err := p.choose(s, &r, now)
+		p.index.Match(&s.match, s.chain, s.nano)
+		choice, err := p.choose(s, &r)
 		if err != nil {
 			return nil, err
 		}
-		d := p.reserve(s, &r, choice, now)
+		d := p.reserve(s, &r, choice)
 		if d == nil {
 			continue // somebody else was faster, perhaps with the same prefix
 		}
@@ -88,8 +88,8 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 }
 
 // choose collects the candidates and asks the policy.
-func (p *Pool) choose(s *scratch, r *Request, now time.Time) (balancer.Choice, error) {
-	if err := p.collect(s, r, now); err != nil {
+func (p *Pool) choose(s *scratch, r *Request) (balancer.Choice, error) {
+	if err := p.collect(s, r); err != nil {
 		return balancer.Choice{}, err
 	}
 	if i, ok := p.duplicate(s, r); ok {
@@ -146,26 +146,26 @@ func (p *Pool) duplicate(s *scratch, r *Request) (int, bool) {
 }
 
 // reserve takes the chosen place, unless it has changed since it was looked at.
-func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.Time) *Decision {
+func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision {
 	c := &s.info.Candidates[choice.Index]
 	e := s.entries[choice.Index]
 	uncached := max(0, s.info.PromptTokens-c.CachedTokens)
-	if !e.ledger.Reserve(now, s.seen[choice.Index], uncached) {
+	if !e.ledger.Reserve(s.now, s.seen[choice.Index], uncached) {
 		return nil
 	}
-	probe, ok := e.circuit.begin(now.UnixNano())
+	probe, ok := e.circuit.begin(s.nano)
 	if e.closed.Load() || !ok && !s.broken {
 		if probe {
-			e.circuit.end(now.UnixNano(), now.UnixNano(), silent, true, &p.config.Breaker)
+			e.circuit.end(s.nano, s.nano, silent, true, &p.config.Breaker)
 		}
-		e.ledger.Release(now, uncached, true)
+		e.ledger.Release(s.now, uncached, true)
 		p.becameIdle(e.member)
 		return nil
 	}
-	d := newDecision(p, s, r, choice, e, now)
+	d := newDecision(p, s, r, choice, e)
 	l := &d.lease
-	l.sent, l.uncached, l.probe = now, uncached, probe
-	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), now.UnixNano(), !s.info.Continues)
+	l.sent, l.uncached, l.probe = s.now, uncached, probe
+	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}
