@@ -17,6 +17,10 @@ type Decision struct {
 	Endpoint Endpoint
 	// Reason says why, in a word.
 	Reason balancer.Reason
+	// Held is what the request last waited for in the queue, and Waited how long
+	// it was there. Both are zero for what was sent when it came.
+	Held   Hold
+	Waited time.Duration
 
 	// PromptTokens is the size of the prompt, as known or estimated.
 	PromptTokens int
@@ -130,6 +134,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 	}
 	l.firstToken(now)
 	l.pool.announce(d, now, FirstToken, nil)
+	l.pool.dispatch(now)
 	if d.shadow != nil {
 		d.shadow.FirstTokenAt(now)
 	}
@@ -160,6 +165,7 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 	if f := l.pool.config.Hooks.Released; f != nil {
 		f(d, o)
 	}
+	l.pool.dispatch(now)
 	return true
 }
 

@@ -39,6 +39,12 @@ type Request struct {
 	// same key have the same home. With a Prefix it moves only the home;
 	// without one it stands for the prompt.
 	Key string
+	// Tenant is who pays for the request, for Queue.Fair. Requests without one
+	// belong to one tenant.
+	Tenant string
+	// HeadStart is the request's priority in the queue: it is ordered there as if
+	// it had come so much earlier, or later if negative.
+	HeadStart time.Duration
 	// MaxOutputTokens is the most the request may generate, zero if unknown.
 	MaxOutputTokens int
 	// Exclude lists the IDs of endpoints that were tried for this request

@@ -27,9 +27,17 @@ func affinity() policy {
 	}}
 }
 
-// comparison are affinity and all rivals.
+// acquire is the same with the queue in front.
+func acquire() policy {
+	return policy{"acquire", "affinity, and requests wait in the gateway until their endpoint has room", func(o *options, s *routertest.Scenario) {
+		affinity().set(o, s)
+		s.Queue = true
+	}}
+}
+
+// comparison are affinity, without and with a queue, and all rivals.
 func comparison() []policy {
-	all := []policy{affinity()}
+	all := []policy{affinity(), acquire()}
 	for _, r := range rivals.All() {
 		all = append(all, policy{r.Name, r.About, func(o *options, s *routertest.Scenario) {
 			s.Router = r.Router

@@ -58,6 +58,8 @@ type cluster struct {
 	choice    *rand.PCG  // of gateways
 	tally     tally
 
+	failed error // what went wrong inside of a router's call
+
 	events []engine.Event        // scratch of step
 	sig    tokenprefix.Signature // scratch of route
 }
@@ -90,6 +92,9 @@ func (c *cluster) run() error {
 		appointed := len(c.due) > 0 && (i < 0 || c.due[0].at <= at)
 		if appointed {
 			at = c.due[0].at
+		}
+		if c.failed != nil {
+			return c.failed
 		}
 		if !appointed && i < 0 || until > 0 && at >= until {
 			return nil

@@ -1,0 +1,202 @@
+package router
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Acquire is Pick that may wait: as long as the request is better off with an
+// endpoint that is at work than elsewhere, it is held here, bound to nothing,
+// and where it goes is decided anew whenever something changes. An engine's own
+// queue is first come first served, and what is in it can't be taken back; this
+// one lets short prompts pass long ones, within limits (see Queue), and leaves no
+// engine without work that another would do no better.
+//
+// The errors are those of Pick and ctx.Err. ErrSaturated means that the queue is
+// full, or that the request has waited for Queue.MaxWait. What was cancelled
+// leaves nothing behind. Request.Prefix and the functions of the request are used
+// until Acquire returns.
+//
+// Pick does not look at the queue: requests that must not wait go before those
+// that do.
+func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.At.IsZero() {
+		r.At = time.Now()
+	}
+	d, h, err := p.enter(&r)
+	if h == nil {
+		return d, err
+	}
+	type answer struct {
+		d   *Decision
+		err error
+	}
+	answers := make(chan answer, 1)
+	h.ready = func(d *Decision, err error) { answers <- answer{d, err} }
+	if err := p.hold(h); err != nil {
+		return nil, err
+	}
+	p.clock.begin(p, r.At)
+	defer p.clock.end()
+	select {
+	case a := <-answers:
+		return a.d, a.err
+	case <-ctx.Done():
+		if !h.cancel() {
+			a := <-answers // it was just sent
+			return a.d, a.err
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// Enqueue is Acquire without a goroutine that waits and without a clock, for
+// event loops and simulations: the pool calls ready once, from Enqueue itself if
+// the request need not wait, else from whatever call makes room for it, with no
+// lock held. Then the result is nil, else the request is held and may be
+// cancelled. While anything is held, DispatchAt must be called when it says.
+func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
+	if r.At.IsZero() {
+		r.At = time.Now()
+	}
+	d, h, err := p.enter(&r)
+	if h != nil {
+		h.ready = ready
+		if err = p.hold(h); err == nil {
+			if h.isOver() {
+				return nil
+			}
+			return h
+		}
+	}
+	ready(d, err)
+	return nil
+}
+
+// CancelAt takes the request out of the queue. It is false if the request is not
+// there any more: its ready has been or is being called.
+func (h *Held) CancelAt(now time.Time) bool {
+	if !h.cancel() {
+		return false
+	}
+	h.pool.dispatch(now)
+	return true
+}
+
+func (h *Held) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
+}
+
+func (h *Held) cancel() bool {
+	h.mu.Lock()
+	over := h.over
+	h.over = true
+	h.mu.Unlock()
+	if over {
+		return false
+	}
+	h.pool.queue.remove(h, 0)
+	return true
+}
+
+// enter sends a request at once if nobody waits and there is room; else it makes
+// the one to hold.
+func (p *Pool) enter(r *Request) (*Decision, *Held, error) {
+	if err := p.admit(r, r.At); err != nil {
+		return nil, nil, err
+	}
+	s := p.scratch.Get().(*scratch)
+	defer p.release(s)
+	s.describe(r, r.At)
+	p.number(s)
+	why := HeldForPrefill // those who came before
+	if p.queue.count.Load() == 0 {
+		s.queued = true
+		s.plan.reset()
+		var err error
+		var d *Decision
+		if d, why, err = p.send(s, r); err != nil {
+			return nil, nil, err
+		}
+		if d != nil {
+			p.decided(d, s)
+			return d, nil, nil
+		}
+	} else {
+		p.index.Match(&s.match, s.chain, s.nano)
+	}
+	h := &Held{pool: p, arrived: r.At, head: r.HeadStart, seq: s.info.Seq, request: *r, why: why}
+	rate, _ := p.prefillRate()
+	h.place(s.info.PromptTokens-s.tokens(r, s.match.Deepest), rate)
+	return nil, h, nil
+}
+
+// hold puts a request into the queue, and looks at it there: what made it wait
+// may have gone in the meantime, unseen by the one who could have sent it.
+func (p *Pool) hold(h *Held) error {
+	if !p.queue.add(h, &p.config.Queue) {
+		return p.overfull()
+	}
+	p.dispatch(h.arrived)
+	return nil
+}
+
+// overfull is the error for a request that can't wait, or not any longer. The
+// hint is the time in which the endpoints could do what is held now.
+func (p *Pool) overfull() error {
+	mean, n := p.prefillRate()
+	seconds := float64(p.queue.tokens.Load()) / (mean * float64(max(1, n)))
+	wait := time.Duration(min(seconds, maxBackPressure.Seconds()) * float64(time.Second))
+	return &SaturatedError{RetryAfter: max(time.Second, wait)}
+}
+
+// clock looks at the queue of a pool while callers of Acquire wait and nothing
+// happens.
+type clock struct {
+	mu      sync.Mutex
+	waiting int // callers
+	timer   *time.Timer
+	now     time.Time // of the caller who came last
+	read    time.Time // when that was
+}
+
+// begin is called when one more waits.
+func (c *clock) begin(p *Pool, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting++
+	c.now, c.read = now, time.Now()
+	if c.timer == nil {
+		c.timer = time.AfterFunc(passInterval, func() { c.tick(p) })
+	} else if c.waiting == 1 {
+		c.timer.Reset(passInterval)
+	}
+}
+
+// end is called when one waits no more.
+func (c *clock) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
+	if c.waiting == 0 {
+		c.timer.Stop()
+	}
+}
+
+func (c *clock) tick(p *Pool) {
+	c.mu.Lock()
+	now := c.now.Add(time.Since(c.read))
+	c.mu.Unlock()
+	p.dispatch(now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting > 0 {
+		c.timer.Reset(passInterval)
+	}
+}
