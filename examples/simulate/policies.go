@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/warmroute/warmroute/examples/simulate/rivals"
+	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/router/routertest"
 )
 
@@ -32,6 +33,11 @@ func acquire() policy {
 	return policy{"acquire", "affinity, and requests wait in the gateway until their endpoint has room", func(o *options, s *routertest.Scenario) {
 		affinity().set(o, s)
 		s.Queue = true
+		s.Router = func(g *routertest.Gateway) (router.Router, error) {
+			c := g.Config()
+			c.Queue.Fair = o.fair
+			return router.New(c)
+		}
 	}}
 }
 
