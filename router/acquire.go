@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -37,7 +36,7 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	}
 	answers := make(chan answer, 1)
 	h.ready = func(d *Decision, err error) { answers <- answer{d, err} }
-	if err := p.hold(h); err != nil {
+	if err := p.keep(h); err != nil {
 		return nil, err
 	}
 	p.clock.begin(p, r.At)
@@ -46,7 +45,7 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	case a := <-answers:
 		return a.d, a.err
 	case <-ctx.Done():
-		if !h.cancel() {
+		if !h.CancelAt(p.clock.time()) {
 			a := <-answers // it was just sent
 			return a.d, a.err
 		}
@@ -66,7 +65,7 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	d, h, err := p.enter(&r)
 	if h != nil {
 		h.ready = ready
-		if err = p.hold(h); err == nil {
+		if err = p.keep(h); err == nil {
 			if h.isOver() {
 				return nil
 			}
@@ -80,20 +79,6 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 // CancelAt takes the request out of the queue. It is false if the request is not
 // there any more: its ready has been or is being called.
 func (h *Held) CancelAt(now time.Time) bool {
-	if !h.cancel() {
-		return false
-	}
-	h.pool.dispatch(now)
-	return true
-}
-
-func (h *Held) isOver() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.over
-}
-
-func (h *Held) cancel() bool {
 	h.mu.Lock()
 	over := h.over
 	h.over = true
@@ -102,7 +87,14 @@ func (h *Held) cancel() bool {
 		return false
 	}
 	h.pool.queue.remove(h, 0)
+	h.pool.dispatch(now) // others may take the place that it was going to have
 	return true
+}
+
+func (h *Held) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
 }
 
 // enter sends a request at once if nobody waits and there is room; else it makes
@@ -133,13 +125,13 @@ func (p *Pool) enter(r *Request) (*Decision, *Held, error) {
 	}
 	h := &Held{pool: p, arrived: r.At, head: r.HeadStart, seq: s.info.Seq, request: *r, why: why}
 	rate, _ := p.prefillRate()
-	h.place(s.info.PromptTokens-s.tokens(r, s.match.Deepest), rate)
+	h.place(s.own(r), rate)
 	return nil, h, nil
 }
 
-// hold puts a request into the queue, and looks at it there: what made it wait
+// keep puts a request into the queue, and looks at it there: what made it wait
 // may have gone in the meantime, unseen by the one who could have sent it.
-func (p *Pool) hold(h *Held) error {
+func (p *Pool) keep(h *Held) error {
 	if !p.queue.add(h, &p.config.Queue) {
 		return p.overfull()
 	}
@@ -154,49 +146,4 @@ func (p *Pool) overfull() error {
 	seconds := float64(p.queue.tokens.Load()) / (mean * float64(max(1, n)))
 	wait := time.Duration(min(seconds, maxBackPressure.Seconds()) * float64(time.Second))
 	return &SaturatedError{RetryAfter: max(time.Second, wait)}
-}
-
-// clock looks at the queue of a pool while callers of Acquire wait and nothing
-// happens.
-type clock struct {
-	mu      sync.Mutex
-	waiting int // callers
-	timer   *time.Timer
-	now     time.Time // of the caller who came last
-	read    time.Time // when that was
-}
-
-// begin is called when one more waits.
-func (c *clock) begin(p *Pool, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting++
-	c.now, c.read = now, time.Now()
-	if c.timer == nil {
-		c.timer = time.AfterFunc(passInterval, func() { c.tick(p) })
-	} else if c.waiting == 1 {
-		c.timer.Reset(passInterval)
-	}
-}
-
-// end is called when one waits no more.
-func (c *clock) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.waiting--
-	if c.waiting == 0 {
-		c.timer.Stop()
-	}
-}
-
-func (c *clock) tick(p *Pool) {
-	c.mu.Lock()
-	now := c.now.Add(time.Since(c.read))
-	c.mu.Unlock()
-	p.dispatch(now)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.waiting > 0 {
-		c.timer.Reset(passInterval)
-	}
 }

@@ -123,7 +123,9 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 
 // FirstToken says that the answer has begun: the prefill is over, and what is
 // left is decoding. Without it the request counts as prefill until Release.
-// Further calls do nothing.
+// Further calls do nothing. An answer that comes in one piece has no first token
+// to tell of: calling this at its end would teach the pool a speed of prefill that
+// is far too low.
 func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
 
 // FirstTokenAt is FirstToken at a given time.
@@ -133,6 +135,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
+	l.member.untold.add(0)
 	l.pool.announce(d, now, FirstToken, nil)
 	l.pool.dispatch(now)
 	if d.shadow != nil {
@@ -157,6 +160,9 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 	}
 	v := o.verdict()
 	l.release(now, was == prefilling, v)
+	if was == prefilling && v == good {
+		l.member.untold.add(1)
+	}
 	l.pool.learn(d, now, v, &o)
 	l.pool.announce(d, now, Released, &o)
 	if d.shadow != nil {

@@ -79,7 +79,7 @@ func (p *Pool) pass() {
 
 // look sends a request if there is room, and says whether it is left waiting.
 func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
-	d, err, waits := p.decide(s, h, now)
+	d, waits, err := p.decide(s, h, now)
 	if d == nil && err == nil {
 		return waits
 	}
@@ -95,33 +95,33 @@ func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 	return false
 }
 
-// decide is the part of look that the request's caller must not get in between:
-// either it is sent or has failed, or it waits, or it is over already.
-func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, err error, waits bool) {
+// decide is the part of look that the request's caller can't get in between. The
+// request is sent, or has failed, or waits; or it was over before.
+func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.over {
-		return nil, nil, false
+		return nil, false, nil
 	}
 	if now.Sub(h.arrived) >= p.config.Queue.MaxWait {
 		h.over = true
-		return nil, p.overfull(), false
+		return nil, false, p.overfull()
 	}
 	s.describe(&h.request, now)
 	s.info.Seq, s.info.Random = h.seq, p.random(h.seq)
 	d, why, err := p.send(s, &h.request)
 	if d == nil && err == nil {
 		own := h.own
-		h.place(s.info.PromptTokens-s.tokens(&h.request, s.match.Deepest), p.queue.rate)
+		h.place(s.own(&h.request), p.queue.rate)
 		p.queue.tokens.Add(int64(h.own - own))
 		h.why = why
-		return nil, nil, true
+		return nil, true, nil
 	}
 	h.over = true
 	if d != nil {
 		d.Waited, d.Held = now.Sub(h.arrived), h.why
 	}
-	return d, err, false
+	return d, false, err
 }
 
 // send reserves a place for a request if it need not wait; else it says what the
@@ -138,7 +138,7 @@ func (p *Pool) send(s *scratch, r *Request) (*Decision, Hold, error) {
 		}
 		c, e := &s.info.Candidates[choice.Index], s.entries[choice.Index]
 		uncached := max(0, s.info.PromptTokens-c.CachedTokens)
-		if why := hold(c, uncached, e.capacity.known.Load()); why != NotHeld {
+		if why := holdFor(c, e.member, s.plan.of(e.member), uncached); why != NotHeld {
 			s.plan.add(e.member, uncached)
 			return nil, why, nil
 		}
@@ -146,6 +146,11 @@ func (p *Pool) send(s *scratch, r *Request) (*Decision, Hold, error) {
 			return d, NotHeld, nil
 		}
 	}
+}
+
+// own is how many tokens of the request no endpoint has cached.
+func (s *scratch) own(r *Request) int {
+	return max(0, s.info.PromptTokens-s.tokens(r, s.match.Deepest))
 }
 
 // prefillRate is the mean speed of the endpoints, in tokens per second, and their

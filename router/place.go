@@ -62,15 +62,20 @@ func allowance(own int, rate float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// hold says what a request has to wait for at a candidate whose load includes
+// holdFor says what a request has to wait for at a candidate whose load includes
 // what was planned for it, if it has to. An endpoint with nothing to do takes
-// anything.
-func hold(c *balancer.Candidate, uncached int, memoryKnown bool) Hold {
+// anything. What is not known holds nothing up: an unknown cache size, the end of
+// prefills that are not told, prefills that should be over but are not told to be.
+func holdFor(c *balancer.Candidate, m *member, planned, uncached int) Hold {
 	l := &c.Load
+	ahead := l.Backlog
+	if l.Overdue || l.PrefillRate == 0 || m.untold.many() {
+		ahead = planned
+	}
 	switch {
-	case l.Backlog > 0 && l.Backlog+uncached > stepTokens:
+	case ahead > 0 && ahead+uncached > stepTokens:
 		return HeldForPrefill
-	case memoryKnown && l.InFlight > 0 && float64(l.PinnedTokens+uncached) > memoryShare*float64(l.CapacityTokens):
+	case m.capacity.known.Load() && l.InFlight > 0 && float64(l.PinnedTokens+uncached) > memoryShare*float64(l.CapacityTokens):
 		return HeldForMemory
 	}
 	return NotHeld
@@ -99,4 +104,15 @@ func (p *plan) apply(s *scratch) {
 			}
 		}
 	}
+}
+
+// of is what is planned for a member.
+func (p *plan) of(m *member) int {
+	sum := 0
+	for i, other := range p.members {
+		if other == m {
+			sum += p.tokens[i]
+		}
+	}
+	return sum
 }

@@ -56,7 +56,8 @@ type queue struct {
 	rate  float64 // of prefill, mean of the endpoints, in tokens per second
 }
 
-// Held is a request in the queue of a pool.
+// Held is a request in the queue of a pool. Its methods are safe for concurrent
+// use.
 type Held struct {
 	pool    *Pool
 	arrived time.Time
@@ -105,7 +106,7 @@ func (q *queue) remove(h *Held, sent int) {
 
 // place puts a request into the order by the tokens that no endpoint has cached.
 func (h *Held) place(own int, rate float64) {
-	h.own = max(0, own)
+	h.own = own
 	h.due = h.arrived.Add(-h.head).Add(allowance(h.own, rate)).UnixNano()
 }
 
@@ -124,4 +125,28 @@ func (q *queue) inOrder(dst []*Held) ([]*Held, time.Time) {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.seq, b.seq))
 	})
 	return append(dst[:0], q.held...), q.now
+}
+
+// QueueStats is the state of a pool's queue at one moment.
+type QueueStats struct {
+	// Length is the number of requests that wait, and Tokens what no endpoint has
+	// cached of their prompts.
+	Length, Tokens int
+	// Oldest is how long the one has waited that came first.
+	Oldest time.Duration
+}
+
+// QueueStats returns the state of the queue of Acquire.
+func (p *Pool) QueueStats() QueueStats { return p.QueueStatsAt(time.Now()) }
+
+// QueueStatsAt is QueueStats at a given time.
+func (p *Pool) QueueStatsAt(now time.Time) QueueStats {
+	q := &p.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := QueueStats{Length: len(q.held), Tokens: int(q.tokens.Load())}
+	for _, h := range q.held {
+		s.Oldest = max(s.Oldest, now.Sub(h.arrived))
+	}
+	return s
 }
