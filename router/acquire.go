@@ -26,30 +26,55 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	if r.At.IsZero() {
 		r.At = time.Now()
 	}
+	began := time.Now()
 	d, h, err := p.enter(&r)
 	if h == nil {
 		return d, err
-	}
-	type answer struct {
-		d   *Decision
-		err error
 	}
 	answers := make(chan answer, 1)
 	h.ready = func(d *Decision, err error) { answers <- answer{d, err} }
 	if err := p.keep(h); err != nil {
 		return nil, err
 	}
-	p.clock.begin(p, r.At)
-	defer p.clock.end()
-	select {
-	case a := <-answers:
+	// Callers may have a clock that runs faster than time, so what the pool has
+	// heard since counts too.
+	now := func() time.Time { return p.queue.latest(r.At.Add(time.Since(began))) }
+	if a, ok := p.await(ctx, answers, now); ok {
 		return a.d, a.err
-	case <-ctx.Done():
-		if !h.CancelAt(p.clock.time()) {
-			a := <-answers // it was just sent
-			return a.d, a.err
+	}
+	if !h.CancelAt(now()) {
+		a := <-answers // it was just sent
+		return a.d, a.err
+	}
+	return nil, ctx.Err()
+}
+
+// answer is what became of a request that was held.
+type answer struct {
+	d   *Decision
+	err error
+}
+
+// await waits for the answer to a request, as long as its context lets it. One of
+// those who wait, whoever takes the watch, looks at the queue when nothing
+// happens, so that the pool needs no goroutine of its own.
+func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time.Time) (answer, bool) {
+	watch := p.queue.watch
+	var tick <-chan time.Time
+	for {
+		select {
+		case a := <-answers:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case <-watch:
+			timer := time.NewTicker(passInterval)
+			defer timer.Stop()
+			defer func() { p.queue.watch <- struct{}{} }()
+			watch, tick = nil, timer.C
+		case <-tick:
+			p.dispatch(now())
 		}
-		return nil, ctx.Err()
 	}
 }
 

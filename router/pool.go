@@ -32,7 +32,6 @@ type Pool struct {
 	remote remote // decisions of other pools
 
 	queue queue // of Acquire
-	clock clock // for it
 }
 
 // New returns a pool, or what is wrong with its configuration.
@@ -42,6 +41,8 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, index: prefixindex.New()}
 	p.scratch.New = func() any { return new(scratch) }
+	p.queue.watch = make(chan struct{}, 1)
+	p.queue.watch <- struct{}{}
 	p.members.Store(&snapshot{})
 	if err := p.SetEndpointsAt(time.Time{}, c.Endpoints); err != nil {
 		return nil, err

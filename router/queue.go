@@ -42,9 +42,10 @@ func (q *Queue) setDefaults() error {
 
 // queue holds the requests that wait.
 type queue struct {
-	count  atomic.Int64 // of held
-	tokens atomic.Int64 // of own of held
-	wanted atomic.Int64 // passes asked for since the one under way began
+	watch  chan struct{} // empty while a caller of Acquire looks at it now and then
+	count  atomic.Int64  // of held
+	tokens atomic.Int64  // of own of held
+	wanted atomic.Int64  // passes asked for since the one under way began
 
 	mu      sync.Mutex
 	held    []*Held
@@ -125,6 +126,16 @@ func (q *queue) inOrder(dst []*Held) ([]*Held, time.Time) {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.seq, b.seq))
 	})
 	return append(dst[:0], q.held...), q.now
+}
+
+// latest is now, or the time of the last pass if that is later.
+func (q *queue) latest(now time.Time) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.now.After(now) {
+		return q.now
+	}
+	return now
 }
 
 // QueueStats is the state of a pool's queue at one moment.
