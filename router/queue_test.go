@@ -338,6 +338,24 @@ func TestQueue_Occasions(t *testing.T) {
 	}
 }
 
+// What happens to the pool while it is at it is seen as well.
+func TestQueue_OccasionWithinAPass(t *testing.T) {
+	d := newDesk(t, router.Config{Endpoints: fleet(2)})
+	d.serve("e0", prompt(1, 100), 2560*time.Millisecond)
+	d.serve("e1", prompt(2, 100), 2560*time.Millisecond)
+	first, second := d.occupy("e0", 10_000), d.occupy("e1", 10_000)
+	d.enqueue("one", router.Request{Prefix: prompt(1, 110)})
+	d.pool.Enqueue(router.Request{Prefix: prompt(2, 110), At: d.now}, func(*router.Decision, error) {
+		d.sent = append(d.sent, "two")
+		first.FirstTokenAt(d.now) // the pass has gone by the one who waits for it
+	})
+	require.Empty(t, d.sent)
+	second.FirstTokenAt(d.now)
+	if want := []string{"two", "one"}; !slices.Equal(d.sent, want) {
+		t.Errorf("sent %v, want %v", d.sent, want)
+	}
+}
+
 // What another pool announces is an occasion as well.
 func TestQueue_OccasionsElsewhere(t *testing.T) {
 	for _, kind := range []router.EventKind{router.FirstToken, router.Released} {

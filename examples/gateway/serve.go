@@ -62,7 +62,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	defer transport.CloseIdleConnections()
 	server := &http.Server{
 		Handler: withDebug(page, &reverseproxy.Handler{
-			Router: pool, Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
+			Router: pool, Queue: o.policy.queue(pool), Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
 			Transport: transport, Responses: new(reverseproxy.ResponseTable),
 		}),
 		ReadHeaderTimeout: 10 * time.Second,

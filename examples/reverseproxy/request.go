@@ -17,6 +17,7 @@ func (x *exchange) ask() {
 	)
 	if h.Scope != nil {
 		scope = h.Scope(x.client)
+		x.asked.Tenant = scope.Tenant
 	}
 	if text := x.text(); len(text) > 0 {
 		var err error
