@@ -54,6 +54,7 @@ type cluster struct {
 	bus       bus        // announcements under way
 	reports   reporting  // of engines
 	attempts  []*attempt // all, by ID
+	waited    []*attempt // those that a router held
 	calls     []*call    // all
 	choice    *rand.PCG  // of gateways
 	tally     tally

@@ -152,7 +152,10 @@ func (g *Gateway) pick(a *attempt) error {
 		a.held = nil
 		c.failed = errors.Join(c.failed, c.answered(a, d, err))
 	})
-	g.watch()
+	if a.held != nil {
+		c.waited = append(c.waited, a)
+		g.watch()
+	}
 	return c.failed
 }
 

@@ -191,8 +191,13 @@ func (c *cluster) addEndpoints(r *Result) {
 
 // addLeaks gives everything back and looks what is left.
 func (c *cluster) addLeaks(r *Result) {
-	for _, a := range c.attempts {
-		if !a.released {
+	for _, a := range c.waited {
+		if a.held != nil {
+			a.held.CancelAt(c.time())
+		}
+	}
+	for i := 0; i < len(c.attempts); i++ { // a release may be what one more was waiting for
+		if a := c.attempts[i]; !a.released {
 			c.release(a, abandoned)
 		}
 	}
