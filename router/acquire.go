@@ -91,7 +91,7 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if h != nil {
 		h.ready = ready
 		if err = p.keep(h); err == nil {
-			if h.isOver() {
+			if h.over.Load() {
 				return nil
 			}
 			return h
@@ -105,21 +105,13 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 // there any more: its ready has been or is being called.
 func (h *Held) CancelAt(now time.Time) bool {
 	h.mu.Lock()
-	over := h.over
-	h.over = true
+	over := h.over.Swap(true)
 	h.mu.Unlock()
 	if over {
 		return false
 	}
-	h.pool.queue.remove(h, 0)
 	h.pool.dispatch(now) // others may take the place that it was going to have
 	return true
-}
-
-func (h *Held) isOver() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.over
 }
 
 // enter sends a request at once if nobody waits and there is room; else it makes
