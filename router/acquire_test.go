@@ -281,6 +281,50 @@ func TestAcquire_ManyAtOnce(t *testing.T) {
 	}
 }
 
+// The same of two pools that share their order.
+func TestAcquire_ManyAtOnceInTwoPools(t *testing.T) {
+	bus := new(router.Bus)
+	var pools []*router.Pool
+	for i := range uint64(2) {
+		p := newPool(t, router.Config{
+			Endpoints: fleet(2), KVCacheTokens: 60_000, MaxInFlight: 3, Queue: router.Queue{Fair: i == 0},
+			Origin: i + 1, Hooks: router.Hooks{Announce: bus.Announce},
+		})
+		require.NoError(t, bus.Join(p))
+		pools = append(pools, p)
+	}
+	var callers sync.WaitGroup
+	for c := range uint64(8) {
+		callers.Go(func() {
+			rng := rand.New(rand.NewPCG(c, 9))
+			for range 200 {
+				ctx, cancel := context.WithCancel(context.Background())
+				if rng.IntN(3) == 0 {
+					go cancel()
+				}
+				d, err := pools[c%2].Acquire(ctx, router.Request{Prefix: prompt(rng.Uint64N(20), 1+rng.IntN(60)), Tenant: fmt.Sprint(c % 3)})
+				cancel()
+				switch {
+				case err == nil:
+					d.FirstToken()
+					d.Release(router.Outcome{StatusCode: 200})
+				case !errors.Is(err, context.Canceled):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	for i, p := range pools {
+		p.DispatchAt(time.Now()) // takes out what ended elsewhere meanwhile
+		require.NoError(t, p.CheckQueue())
+		require.NoError(t, p.CheckInvariants(nil))
+		if n := p.RemotelyHeld(); n != 0 {
+			t.Errorf("pool %d believes that %d wait elsewhere", i, n)
+		}
+	}
+}
+
 func TestAcquire_AllocatesTheDecisionOnly(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
