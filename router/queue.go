@@ -19,8 +19,7 @@ type Queue struct {
 	// After it Acquire answers ErrSaturated.
 	MaxWait time.Duration
 	// Fair makes tenants (Request.Tenant) take turns by the prefill that they
-	// cause, so that one with more than its share waits behind the others. It
-	// costs something where tenants are alike; among them it is better off.
+	// cause, so that one with more than its share waits behind the others.
 	Fair bool
 }
 
@@ -76,7 +75,7 @@ type Held struct {
 	toldAt int64    // with that key
 	blocks []uint64 // to tell
 
-	over    atomic.Bool // sent, failed or cancelled; set under the lock
+	over    atomic.Bool // sent, failed or cancelled; set under mu, but for remote ones
 	mu      sync.Mutex  // held while the request is looked at
 	request Request
 	why     Hold // when last looked at
