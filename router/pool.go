@@ -80,9 +80,7 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 		if d == nil {
 			continue // somebody else was faster, perhaps with the same prefix
 		}
-		if p.config.Hooks.Decided != nil {
-			p.config.Hooks.Decided(d)
-		}
+		p.tell(d, s)
 		return d, nil
 	}
 }
@@ -170,8 +168,23 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 		l.tail = r.Prefix.Tail
 	}
 	e.picks.Add(1)
-	p.announceSent(d, s)
 	return d
+}
+
+// tell calls the hooks for a new decision. If one panics, nobody gets the decision
+// to release it.
+func (p *Pool) tell(d *Decision, s *scratch) {
+	told := false
+	defer func() {
+		if !told {
+			d.withdraw(d.At)
+		}
+	}()
+	p.announceSent(d, s)
+	if f := p.config.Hooks.Decided; f != nil {
+		f(d)
+	}
+	told = true
 }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable

@@ -29,7 +29,7 @@ func (r *PrefillDecode) Pick(req Request) (*Pair, error) {
 	req.Prefix, req.Key = nil, ""
 	decode, err := r.Decode.Pick(req)
 	if err != nil {
-		prefill.ReleaseAt(req.At, Outcome{Abandoned: true})
+		prefill.withdraw(req.At)
 		return nil, err
 	}
 	return &Pair{prefill, decode}, nil

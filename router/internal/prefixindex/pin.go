@@ -4,8 +4,10 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
-	// own is the number of blocks that the request uses beyond its chain.
-	own int32
+	// own is the number of blocks that the request uses beyond its chain, depth
+	// how many of its chain were there before it, since when it came.
+	own, depth int32
+	since      int64
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
@@ -38,7 +40,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	}
 	x.version++
 
-	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
+	p := Pin{own: blocks32(own), depth: int32(depth), since: now, Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -72,6 +74,38 @@ func (x *Index) Unpin(p Pin, now int64) {
 		x.unuse(p.at, now)
 		x.makeRoom(s, 0)
 	}
+}
+
+// Withdraw is Unpin for a request that the endpoint did not compute: what it
+// brought is taken back, unless others have used it since. It must be called once,
+// in place of Unpin.
+func (x *Index) Withdraw(p Pin) {
+	if p.at == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := p.at.slot
+	if s == gone {
+		return
+	}
+	x.version++
+	x.usage[s].Own -= p.own
+	x.unuse(p.at, p.since)
+	h := p.at
+	for h != nil && h.idle && h.used <= p.since {
+		up, cut := h.parent, int32(h.node.start)+h.len-p.depth
+		if cut <= 0 {
+			break
+		}
+		x.shrink(h, min(cut, h.len))
+		h = up
+	}
+	// Others used what leads to this one, too.
+	for ; h != nil && h.parent != nil && h.parent.used < h.used; h = h.parent {
+		h.parent.used = h.used
+	}
+	x.makeRoom(s, 0)
 }
 
 // Disprove records that a part of the cache last used at the given time was
@@ -116,10 +150,10 @@ func (x *Index) unuse(h *holding, now int64) {
 	h.pins--
 	for {
 		h.active--
+		h.used = max(h.used, now)
 		if h.active > 0 {
 			return
 		}
-		h.used = max(h.used, now)
 		x.usage[h.slot].Pinned -= h.len
 		x.settle(h)
 		if h.parent == nil {
