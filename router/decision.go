@@ -226,8 +226,14 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 		wait := min(max(o.RetryAfter, time.Second), maxBackPressure)
 		m.busyUntil.Store(nano + int64(wait))
 	case good:
-		if _, ok := o.CachedTokens.Get(); ok && d.lease.measured {
-			p.learnCapacity(m, d, now, o.cachedOf(d.PromptTokens))
-		}
+		d.learnCached(now, o)
+	}
+}
+
+// learnCached compares what was predicted to be cached with what the answer says.
+func (d *Decision) learnCached(now time.Time, o *Outcome) {
+	l := &d.lease
+	if _, ok := o.CachedTokens.Get(); ok && l.measured && l.pool != nil {
+		l.pool.learnCapacity(l.member, d, now, o.cachedOf(d.PromptTokens))
 	}
 }

@@ -138,20 +138,30 @@ func TestSetEndpoints_URLWithPasswordStaysTheSame(t *testing.T) {
 	d.ReleaseAt(start, router.Outcome{})
 }
 
-// The answer's cached tokens were found by the prefill endpoint: the decode
-// endpoint learns nothing from them, even if one pool has both.
+// The answer's cached tokens were found by the prefill endpoint, whether or not it
+// has been released before: the decode endpoint learns nothing from them.
 func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
-	p := newPool(t, router.Config{Endpoints: fleet(1)})
-	fill := prompt(1, 3000) // more than the first guess of the capacity
-	pick(t, p, router.Request{Prefix: fill}).ReleaseAt(start, router.Outcome{})
-	pair, err := (&router.PrefillDecode{Prefill: p, Decode: p}).Pick(router.Request{Prefix: prompt(2, 10), At: start})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair.FirstTokenAt(start)
-	pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
-	if got := p.LearnedCapacity("e0"); got != 256<<10 {
-		t.Errorf("capacity = %d, want it untouched", got)
+	for _, streams := range []bool{false, true} {
+		var pools [2]*router.Pool
+		for i := range pools {
+			pools[i] = newPool(t, router.Config{Endpoints: fleet(1)})
+			fill := prompt(1, 3000) // more than the first guess of the capacity
+			pick(t, pools[i], router.Request{Prefix: fill}).ReleaseAt(start, router.Outcome{})
+		}
+		pair, err := (&router.PrefillDecode{Prefill: pools[0], Decode: pools[1]}).Pick(router.Request{Prefix: prompt(2, 10), At: start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if streams {
+			pair.FirstTokenAt(start)
+		}
+		for range 2 { // the second one does nothing
+			pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
+			prefill, decode := pools[0].LearnedCapacity("e0"), pools[1].LearnedCapacity("e0")
+			if prefill != (256<<10)*17/16 || decode != 256<<10 {
+				t.Errorf("streams %v: capacities %d and %d, want the first one to have grown once", streams, prefill, decode)
+			}
+		}
 	}
 }
 
