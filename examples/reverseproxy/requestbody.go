@@ -121,6 +121,8 @@ func (b *requestBody) unref() {
 type bodyReader struct {
 	body *requestBody
 
+	ended bool // nothing of the rest is left; of the one who reads
+
 	mu     sync.Mutex
 	left   []byte // of what was peeked
 	closed bool
@@ -133,7 +135,11 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b := r.body
-	if b.rest == nil {
+	if b.rest == nil || r.ended {
+		// Asked again, the client's body might say something else: the server
+		// closes it when it likes, once all of it was read. A transport does ask
+		// again, and for anything but io.EOF gives up the connection together with
+		// the answer (golang.org/issue/40747).
 		return 0, io.EOF
 	}
 	if b.finished.Load() {
@@ -141,6 +147,7 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	}
 	b.touched.Store(true)
 	n, err = b.rest.Read(p)
+	r.ended = err == io.EOF
 	if err != nil && err != io.EOF {
 		b.broken.Store(true)
 	}
