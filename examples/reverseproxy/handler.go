@@ -47,8 +47,9 @@ import (
 type Handler struct {
 	// Router picks the endpoint of each request.
 	Router router.Router
-	// Hasher makes the signatures of prompts. Nil means that bodies are not
-	// looked at, and requests go by load.
+	// Hasher makes the signatures of prompts, in blocks of router.BlockTokens,
+	// which is also its default. Nil means that bodies are not looked at, and
+	// requests go by load.
 	Hasher *tokenprefix.Hasher
 	// Scope says who may share prefixes with a request: above all its tenant,
 	// which only the gateway's own authentication knows. Nil means one tenant.

@@ -21,6 +21,7 @@ type requestBody struct {
 	rest   io.Reader // nil: there is none
 
 	touched  atomic.Bool // something of the rest was read
+	ended    atomic.Bool // all of the rest was read
 	broken   atomic.Bool // reading the rest failed: the client's fault
 	finished atomic.Bool // the handler has returned
 
@@ -82,6 +83,9 @@ func readUpTo(dst []byte, r io.Reader, limit, size int) (data []byte, whole bool
 	return dst, false, nil
 }
 
+// underWay says whether there may be more to come from the client.
+func (b *requestBody) underWay() bool { return b.rest != nil && !b.ended.Load() }
+
 // whole returns the body if all of it was read, else nil.
 func (b *requestBody) whole() []byte {
 	if b.rest != nil {
@@ -133,7 +137,11 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b := r.body
-	if b.rest == nil {
+	if b.rest == nil || b.ended.Load() {
+		// Asked again, the client's body might say something else: the server
+		// closes it when it likes, once all of it was read. A transport does ask
+		// again, and for anything but io.EOF gives up the connection together with
+		// the answer (golang.org/issue/40747).
 		return 0, io.EOF
 	}
 	if b.finished.Load() {
@@ -141,7 +149,11 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	}
 	b.touched.Store(true)
 	n, err = b.rest.Read(p)
-	if err != nil && err != io.EOF {
+	switch err {
+	case nil:
+	case io.EOF:
+		b.ended.Store(true)
+	default:
 		b.broken.Store(true)
 	}
 	return n, err

@@ -112,16 +112,36 @@ func TestTransport_GetBodyOfSpentBody(t *testing.T) {
 	}
 }
 
-// With RetryBusy a body that was not kept is not risked: the first engine may
-// still be reading it.
-func TestTransport_BusyWithBodyBehindThePeek(t *testing.T) {
-	busy := func(r *http.Request) (*http.Response, error) { return respond(r, 503, "busy"), nil }
-	for _, c := range []struct{ size, decisions int }{{100, 2}, {50_000, 1}} {
+// C82: an engine is busy after it has read the body. Another gets all of the body
+// again, or, if it was not kept, none.
+func TestC82_RetrySendsTheWholeBody(t *testing.T) {
+	busy := func(r *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		return respond(r, 503, "busy"), nil
+	}
+	for _, c := range []struct{ size, attempts int }{{100, 2}, {50_000, 1}} { // within the peek, and behind it
 		g := start(t, twoEndpoints, scripted(busy, echo), func(_ *router.Config, h *reverseproxy.Handler) { h.RetryBusy = true })
-		g.post(chat("x", c.size))
-		if n := len(g.decided); n != c.decisions {
-			t.Errorf("%d decisions for a body of %d bytes, want %d", n, c.size, c.decisions)
+		b, want := chat("x", c.size), "busy"
+		if c.attempts > 1 {
+			want = b
 		}
+		if a := g.post(b); a.body != want {
+			t.Errorf("answer to %d bytes = %.80q, want %.80q", len(b), a.body, want)
+		}
+		if n := len(g.decided); n != c.attempts {
+			t.Errorf("%d decisions for a body of %d bytes, want %d", n, len(b), c.attempts)
+		}
+	}
+}
+
+// With RetryBusy a body that was not kept is not risked even if nobody has read
+// of it: the first engine may still do.
+func TestTransport_BusyBeforeReading(t *testing.T) {
+	busy := func(r *http.Request) (*http.Response, error) { return respond(r, 503, "busy"), nil }
+	g := start(t, twoEndpoints, scripted(busy, echo), func(_ *router.Config, h *reverseproxy.Handler) { h.RetryBusy = true })
+	if a := g.post(chat("x", 50_000)); a.body != "busy" {
+		t.Errorf("answer = %.80q, want the first one's", a.body)
 	}
 }
 
