@@ -295,7 +295,7 @@ func TestRecorder_Nested(t *testing.T) {
 // blocked is a disk that does not answer until it is told.
 type blocked struct {
 	writing, free chan struct{}
-	got          bytes.Buffer
+	got           bytes.Buffer
 }
 
 func (b *blocked) Write(p []byte) (int, error) {
