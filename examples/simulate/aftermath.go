@@ -14,6 +14,10 @@ type aftermath struct {
 	rows   [][]string
 }
 
+func (a *aftermath) title() string {
+	return fmt.Sprintf("After the %v of e%d at %v", a.change.Kind, a.change.Endpoint, a.change.At)
+}
+
 // before is the time whose figures those after a change are compared with.
 const before = time.Minute
 

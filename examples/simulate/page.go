@@ -28,8 +28,7 @@ type page struct {
 	Most     string
 	Legend   []legend
 	Left     int // policies without a curve
-	Titles   []string
-	Rows     []tableRow
+	Tables   []table
 }
 
 type heat struct {
@@ -38,6 +37,12 @@ type heat struct {
 }
 
 type legend struct{ Name, Class string }
+
+type table struct {
+	Caption, Note string
+	Titles        []string
+	Rows          []tableRow
+}
 
 type tableRow struct {
 	Class string
@@ -78,7 +83,7 @@ func newPage(scenario string, changes []routertest.Change, results []result) *pa
 		return 0
 	})
 	curves := coloured(sorted)
-	p := &page{Scenario: scenario, Summary: summary(sorted), Left: len(sorted) - len(curves), Titles: titles}
+	p := &page{Scenario: scenario, Summary: summary(sorted), Left: len(sorted) - len(curves)}
 	var marks []mark
 	for _, c := range changes {
 		marks = append(marks, mark{c.At.Seconds(), fmt.Sprintf("%v e%d", c.Kind, c.Endpoint)})
@@ -91,10 +96,29 @@ func newPage(scenario string, changes []routertest.Change, results []result) *pa
 		p.Heat = append(p.Heat, heat{c.policy.name, heatPlot(c, most)})
 		p.Legend = append(p.Legend, legend{c.policy.name, c.class})
 	}
-	for _, r := range sorted {
-		p.Rows = append(p.Rows, tableRow{r.class, r.row.cells()})
+	ordered := make([]result, len(sorted))
+	for i := range sorted {
+		ordered[i] = sorted[i].result
+	}
+	p.Tables = append(p.Tables, newTable("All figures", "Times in milliseconds.", titles, rowsOf(ordered)))
+	for _, a := range aftermaths(changes, ordered) {
+		p.Tables = append(p.Tables, newTable(a.title(), aftermathNote, a.titles, a.rows))
 	}
 	return p
+}
+
+const aftermathNote = "The minute before and the time after, in intervals of 10 s. Later turns that moved could have stayed; those that were displaced could not."
+
+func newTable(caption, note string, titles []string, rows [][]string) table {
+	t := table{Caption: caption, Note: note, Titles: titles}
+	for _, cells := range rows {
+		class := ""
+		if cells[0] == "affinity" {
+			class = "affinity"
+		}
+		t.Rows = append(t.Rows, tableRow{class, cells})
+	}
+	return t
 }
 
 // coloured gives the policies that get a curve their colours: affinity, then the

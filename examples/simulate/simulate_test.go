@@ -299,7 +299,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	for _, words := range []string{"crash e1", "join e4", "12 agents"} {
+	for _, words := range []string{"crash e1", "join e4", "12 agents", "After the crash of e1 at 20s", "After the join of e4 at 25s"} {
 		if !strings.Contains(text, words) {
 			t.Errorf("the page does not say %q", words)
 		}
