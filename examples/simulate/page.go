@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -66,21 +67,15 @@ func writePage(file, scenario string, changes []routertest.Change, results []res
 	return f.Close()
 }
 
-// newPage puts the best policies first. The first with a curve is affinity, if it
-// is among them.
+// newPage puts the best policies first, and last those that got no answer. The
+// first with a curve is affinity, if it is among them.
 func newPage(scenario string, changes []routertest.Change, results []result) *page {
 	sorted := make([]plotted, len(results))
 	for i, r := range results {
 		sorted[i] = plotted{result: r}
 	}
 	slices.SortStableFunc(sorted, func(a, b plotted) int {
-		switch {
-		case a.row.TTFTMean < b.row.TTFTMean:
-			return -1
-		case a.row.TTFTMean > b.row.TTFTMean:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(b.answered(), a.answered()), cmp.Compare(a.row.TTFTMean, b.row.TTFTMean))
 	})
 	curves := coloured(sorted)
 	p := &page{Scenario: scenario, Summary: summary(sorted), Left: len(sorted) - len(curves)}
