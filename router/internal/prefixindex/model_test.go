@@ -196,16 +196,28 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					}
 				}
 				i := rng.IntN(slots)
-				if rng.IntN(4) == 0 { // an out-of-date match
+				pin := func(m *prefixindex.Match, i int, chain []uint64) {
+					own := rng.IntN(3)
+					pin := x.Pin(m, slot[i], chain, own, now, rng.IntN(2) == 0)
+					if len(chain) > 0 {
+						depth := models[i].depth(chain)
+						flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain, depth, now})
+					}
+				}
+				switch rng.IntN(4) { // what makes the match out of date
+				case 0:
+					other := slices.Clone(chain[:rng.IntN(len(chain)+1)])
+					for range rng.IntN(4) {
+						other = append(other, rng.Uint64())
+					}
+					var m prefixindex.Match
+					x.Match(&m, other, now)
+					pin(&m, rng.IntN(slots), other)
+				case 1:
 					j := rng.IntN(slots)
 					x.SetCapacity(slot[j], models[j].capacity)
 				}
-				own := rng.IntN(3)
-				pin := x.Pin(&m, slot[i], chain, own, now, rng.IntN(2) == 0)
-				if len(chain) > 0 {
-					depth := models[i].depth(chain)
-					flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain, depth, now})
-				}
+				pin(&m, i, chain)
 			case op < 95:
 				if len(flying) == 0 {
 					continue

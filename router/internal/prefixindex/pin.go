@@ -33,12 +33,12 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	s := slot.pos
 	var from *holding
 	var depth int
-	if m.version == x.version {
+	if int(s) < len(m.stamp) && m.stamp[s] == x.stamp[s] {
 		from, depth = m.at[s], int(m.depth[s])
 	} else {
 		from, depth = x.holdingOf(s, chain)
 	}
-	x.version++
+	x.stamp[s].changes++
 
 	p := Pin{own: blocks32(own), depth: int32(depth), since: now, Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
@@ -69,7 +69,7 @@ func (x *Index) Unpin(p Pin, now int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := p.at.slot; s != gone {
-		x.version++
+		x.stamp[s].changes++
 		x.usage[s].Own -= p.own
 		x.unuse(p.at, now)
 		x.makeRoom(s, 0)
@@ -89,7 +89,7 @@ func (x *Index) Withdraw(p Pin) {
 	if s == gone {
 		return
 	}
-	x.version++
+	x.stamp[s].changes++
 	x.usage[s].Own -= p.own
 	x.unuse(p.at, p.since)
 	h := p.at
@@ -118,8 +118,8 @@ func (x *Index) Disprove(slot Slot, lastUse int64) int {
 	if !x.live(slot) {
 		return 0
 	}
-	x.version++
 	s := slot.pos
+	x.stamp[s].changes++
 	before := x.usage[s].Blocks
 	idle := &x.lists[s].idle
 	for idle.first != nil && idle.first.used <= lastUse {
