@@ -53,7 +53,7 @@ const busyBacklog = 4000
 // other gateways, and it is a difference that matters; but an engine that
 // exaggerates would get nothing any more if it was believed. Where it told the
 // truth, first tokens that don't come make its backlog grow.
-const othersGap = 8
+const othersGap = 4
 
 // Choose returns the candidate of least cost.
 func (a Affinity) Choose(p *PickInfo) (Choice, error) {

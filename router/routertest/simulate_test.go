@@ -112,7 +112,7 @@ func TestSimulate_IsDeterministic(t *testing.T) {
 	first.BoundHeld(t)
 }
 
-const goldenEverything = "336 677.644975ms 11.325957688s 29 11 8 10"
+const goldenEverything = "346 622.401107ms 11.325957688s 33 11 8 10"
 
 func TestSimulate_Errors(t *testing.T) {
 	w := swarm(t, routertest.SwarmConfig{Streams: 1, Duration: 121 * time.Second})
