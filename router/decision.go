@@ -17,6 +17,10 @@ type Decision struct {
 	Endpoint Endpoint
 	// Reason says why, in a word.
 	Reason balancer.Reason
+	// Held is what the request last waited for in the queue, and Waited how long
+	// it was there. Both are zero for what was sent when it came.
+	Held   Hold
+	Waited time.Duration
 
 	// PromptTokens is the size of the prompt, as known or estimated.
 	PromptTokens int
@@ -119,7 +123,9 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 
 // FirstToken says that the answer has begun: the prefill is over, and what is
 // left is decoding. Without it the request counts as prefill until Release.
-// Further calls do nothing.
+// Further calls do nothing. An answer that comes in one piece has no first token
+// to tell of: calling this at its end would teach the pool a speed of prefill that
+// is far too low.
 func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
 
 // FirstTokenAt is FirstToken at a given time.
@@ -129,7 +135,9 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
+	l.member.untold.add(0)
 	l.pool.announce(d, Event{Kind: FirstToken, At: now})
+	l.pool.dispatch(now)
 	if d.shadow != nil {
 		d.shadow.FirstTokenAt(now)
 	}
@@ -163,6 +171,9 @@ func (d *Decision) release(now time.Time, o Outcome, computed bool) bool {
 	}
 	v := o.verdict()
 	l.release(now, was == prefilling, computed, v)
+	if was == prefilling && v == good {
+		l.member.untold.add(1)
+	}
 	l.pool.learn(d, now, v, &o)
 	l.pool.announceReleased(d, now, v, was == prefilling && !computed)
 	if d.shadow != nil {
@@ -171,6 +182,7 @@ func (d *Decision) release(now time.Time, o Outcome, computed bool) bool {
 	if f := l.pool.config.Hooks.Released; f != nil {
 		f(d, o)
 	}
+	l.pool.dispatch(now)
 	return true
 }
 

@@ -27,6 +27,7 @@ type member struct {
 
 	id       string
 	capacity capacity
+	untold   untold
 	// closed says that it takes no new requests, because it left or drains: a
 	// pick that raced with that must choose again.
 	closed atomic.Bool

@@ -30,6 +30,8 @@ type Pool struct {
 	waiting   atomic.Bool   // somebody waits for that
 
 	remote remote // decisions of other pools
+
+	queue queue // of Acquire
 }
 
 // New returns a pool, or what is wrong with its configuration.
@@ -39,6 +41,8 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, index: prefixindex.New()}
 	p.scratch.New = func() any { return new(scratch) }
+	p.queue.watch = make(chan struct{}, 1)
+	p.queue.watch <- struct{}{}
 	p.members.Store(&snapshot{})
 	if err := p.SetEndpointsAt(time.Time{}, c.Endpoints); err != nil {
 		return nil, err
@@ -55,21 +59,13 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
-		return nil, fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
+	if err := p.admit(&r, now); err != nil {
+		return nil, err
 	}
-	p.dropOldRemote(now)
-	if len(r.Exclude) == 0 {
-		p.retries.earn()
-	} else if !p.retries.take() {
-		return nil, ErrRetryBudget
-	}
-
 	s := p.scratch.Get().(*scratch)
 	defer p.release(s)
 	s.describe(&r, now)
-	s.info.Seq = p.seq.Add(1) - 1
-	s.info.Random = mix(p.config.Seed ^ mix(s.info.Seq))
+	p.number(s)
 	for {
 		p.index.Match(&s.match, s.chain, s.nano)
 		choice, err := p.choose(s, &r)
@@ -80,15 +76,40 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 		if d == nil {
 			continue // somebody else was faster, perhaps with the same prefix
 		}
-		p.tell(d, s)
+		p.decided(d, s)
 		return d, nil
 	}
 }
+
+// admit checks a request and counts it.
+func (p *Pool) admit(r *Request, now time.Time) error {
+	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
+		return fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
+	}
+	p.dropOldRemote(now)
+	if len(r.Exclude) == 0 {
+		p.retries.earn()
+	} else if !p.retries.take() {
+		return ErrRetryBudget
+	}
+	return nil
+}
+
+// number gives a request its number and with it its pseudo-random one.
+func (p *Pool) number(s *scratch) {
+	s.info.Seq = p.seq.Add(1) - 1
+	s.info.Random = p.random(s.info.Seq)
+}
+
+func (p *Pool) random(seq uint64) uint64 { return mix(p.config.Seed ^ mix(seq)) }
 
 // choose collects the candidates and asks the policy.
 func (p *Pool) choose(s *scratch, r *Request) (balancer.Choice, error) {
 	if err := p.collect(s, r); err != nil {
 		return balancer.Choice{}, err
+	}
+	if s.queued {
+		s.plan.apply(s)
 	}
 	if i, ok := p.duplicate(s, r); ok {
 		return balancer.Choice{Index: i, Reason: balancer.Duplicate}, nil
@@ -171,9 +192,9 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 	return d
 }
 
-// tell calls the hooks for a new decision. If one panics, nobody gets the decision
+// decided calls the hooks for a new decision. If one panics, nobody gets the decision
 // to release it.
-func (p *Pool) tell(d *Decision, s *scratch) {
+func (p *Pool) decided(d *Decision, s *scratch) {
 	told := false
 	defer func() {
 		if !told {

@@ -55,6 +55,7 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 		p.remote.mu.Unlock()
 		if l != nil && l.state.CompareAndSwap(prefilling, decoding) {
 			l.firstToken(now)
+			p.dispatch(now)
 		}
 	case Released:
 		p.remote.mu.Lock()
@@ -63,6 +64,7 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 		p.remote.mu.Unlock()
 		if l != nil {
 			l.end(now, e)
+			p.dispatch(now)
 		}
 	}
 	return nil
@@ -124,6 +126,7 @@ func (p *Pool) Disconnect(origin uint64) { p.DisconnectAt(time.Now(), origin) }
 // DisconnectAt is Disconnect at a given time.
 func (p *Pool) DisconnectAt(now time.Time, origin uint64) {
 	p.dropRemote(now, func(id remoteID, _ *lease) bool { return id.origin == origin })
+	p.dispatch(now)
 }
 
 // dropOldRemote releases the requests of other pools whose release got lost, if it
