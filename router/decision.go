@@ -136,7 +136,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 	}
 	l.firstToken(now)
 	l.member.untold.add(0)
-	l.pool.announce(d, now, FirstToken, nil)
+	l.pool.announce(d, Event{Kind: FirstToken, At: now})
 	l.pool.dispatch(now)
 	if d.shadow != nil {
 		d.shadow.FirstTokenAt(now)
@@ -150,6 +150,17 @@ func (d *Decision) Release(o Outcome) bool { return d.ReleaseAt(time.Now(), o) }
 
 // ReleaseAt is Release at a given time.
 func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
+	return d.release(now, o, o.Abandoned || o.verdict() == good)
+}
+
+// withdraw releases a decision of which no endpoint has heard.
+func (d *Decision) withdraw(now time.Time) {
+	d.release(now, Outcome{Abandoned: true}, false)
+}
+
+// release is ReleaseAt; computed says whether the endpoint is believed to have
+// computed the prompt, or to be at it, if it has not answered.
+func (d *Decision) release(now time.Time, o Outcome, computed bool) bool {
 	l := &d.lease
 	if l.pool == nil {
 		return false
@@ -159,14 +170,14 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 		return false
 	}
 	v := o.verdict()
-	l.release(now, was == prefilling, v)
+	l.release(now, was == prefilling, computed, v)
 	if was == prefilling && v == good {
 		l.member.untold.add(1)
 	}
 	l.pool.learn(d, now, v, &o)
-	l.pool.announce(d, now, Released, &o)
+	l.pool.announceReleased(d, now, v, was == prefilling && !computed)
 	if d.shadow != nil {
-		d.shadow.ReleaseAt(now, o.seenBy(d, d.shadow))
+		d.shadow.release(now, o.seenBy(d, d.shadow), computed || d.shadow.Endpoint.ID != d.Endpoint.ID)
 	}
 	if f := l.pool.config.Hooks.Released; f != nil {
 		f(d, o)
@@ -182,12 +193,16 @@ func (l *lease) firstToken(now time.Time) {
 	l.endDuplicate()
 }
 
-func (l *lease) release(now time.Time, prefill bool, v verdict) {
+func (l *lease) release(now time.Time, prefill, computed bool, v verdict) {
 	m := l.member
 	if prefill {
 		l.endDuplicate()
 	}
-	l.pool.index.Unpin(l.pin, now.UnixNano())
+	if prefill && !computed {
+		l.pool.index.Withdraw(l.pin)
+	} else {
+		l.pool.index.Unpin(l.pin, now.UnixNano())
+	}
 	m.ledger.Release(now, l.uncached, prefill)
 	if m.ledger.InFlight() == 0 {
 		l.pool.becameIdle(m)
@@ -223,8 +238,14 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 		wait := min(max(o.RetryAfter, time.Second), maxBackPressure)
 		m.busyUntil.Store(nano + int64(wait))
 	case good:
-		if _, ok := o.CachedTokens.Get(); ok && d.lease.measured {
-			p.learnCapacity(m, d, now, o.cachedOf(d.PromptTokens))
-		}
+		d.learnCached(now, o)
+	}
+}
+
+// learnCached compares what was predicted to be cached with what the answer says.
+func (d *Decision) learnCached(now time.Time, o *Outcome) {
+	l := &d.lease
+	if _, ok := o.CachedTokens.Get(); ok && l.measured && l.pool != nil {
+		l.pool.learnCapacity(l.member, d, now, o.cachedOf(d.PromptTokens))
 	}
 }

@@ -42,8 +42,9 @@ type Event struct {
 	// end of its prompt and for its answer.
 	Own    int
 	Shared bool
-	// Failed says that the endpoint was at fault. Set in Released.
-	Failed bool
+	// Failed says that the endpoint was at fault, Uncomputed that it did not
+	// compute the prompt, so that it has not cached it either. Set in Released.
+	Failed, Uncomputed bool
 	// At is the time of the change by the clock of its pool. It is not encoded:
 	// the clock of another machine says nothing here.
 	At time.Time
@@ -67,9 +68,10 @@ const maxDue = 24 * time.Hour
 var ErrEvent = errors.New("router: malformed event")
 
 // AppendBinary appends the encoded event to b. The encoding is versioned and
-// the same on all architectures: a header of 3 bytes and 2 numbers, then for Sent the
-// endpoint, for Waiting the place, for both the tokens and 8 bytes a block. An event that UnmarshalBinary would
-// not take is an error, and b is returned as it was.
+// the same on all architectures: a header of 3 bytes and 2 numbers, then for Sent
+// the endpoint, for Waiting the place, and for both the tokens and 8 bytes a block.
+// An event that UnmarshalBinary would not take is an error, and b is returned as it
+// was.
 func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return b, err
@@ -80,6 +82,9 @@ func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if e.Failed {
 		flags |= 2
+	}
+	if e.Uncomputed {
+		flags |= 4
 	}
 	b = append(b, eventVersion, byte(e.Kind), flags)
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
@@ -129,7 +134,8 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 	if b[0] != eventVersion {
 		return fmt.Errorf("%w: version %d", ErrEvent, b[0])
 	}
-	got := Event{Kind: EventKind(b[1]), Shared: b[2]&1 != 0, Failed: b[2]&2 != 0, Origin: binary.LittleEndian.Uint64(b[3:])}
+	got := Event{Kind: EventKind(b[1]), Origin: binary.LittleEndian.Uint64(b[3:])}
+	got.Shared, got.Failed, got.Uncomputed = b[2]&1 != 0, b[2]&2 != 0, b[2]&4 != 0
 	if got.Kind < Sent || got.Kind > Waiting {
 		return fmt.Errorf("%w: kind %d", ErrEvent, b[1])
 	}
@@ -179,28 +185,23 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 }
 
 func (p *Pool) announceSent(d *Decision, s *scratch) {
-	f := p.config.Hooks.Announce
-	if f == nil {
-		return
-	}
 	d.lease.id = s.info.Seq
-	f(&Event{
-		Kind: Sent, Origin: p.config.Origin, ID: s.info.Seq, Endpoint: d.Endpoint.ID,
-		Blocks: s.chain, Tokens: d.lease.uncached, Own: s.ownBlocks(), Shared: !s.info.Continues, At: d.At,
+	p.announce(d, Event{
+		Kind: Sent, Endpoint: d.Endpoint.ID, Blocks: s.chain, Tokens: d.lease.uncached, Own: s.ownBlocks(),
+		Shared: !s.info.Continues, At: d.At,
 	})
 }
 
-func (p *Pool) announce(d *Decision, now time.Time, kind EventKind, o *Outcome) {
-	f := p.config.Hooks.Announce
-	if f == nil {
-		return
+func (p *Pool) announceReleased(d *Decision, now time.Time, v verdict, uncomputed bool) {
+	p.announce(d, Event{Kind: Released, Failed: v == poor || v == bad, Uncomputed: uncomputed, At: now})
+}
+
+func (p *Pool) announce(d *Decision, e Event) {
+	if f := p.config.Hooks.Announce; f != nil {
+		e.Origin, e.ID = p.config.Origin, d.lease.id
+		told := e // allocates only here
+		f(&told)
 	}
-	e := Event{Kind: kind, Origin: p.config.Origin, ID: d.lease.id, At: now}
-	if o != nil {
-		v := o.verdict()
-		e.Failed = v == poor || v == bad
-	}
-	f(&e)
 }
 
 // Bus carries the events of several pools in one process to each other. The

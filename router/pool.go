@@ -103,14 +103,6 @@ func (p *Pool) number(s *scratch) {
 
 func (p *Pool) random(seq uint64) uint64 { return mix(p.config.Seed ^ mix(seq)) }
 
-// decided tells of a decision whose place is reserved.
-func (p *Pool) decided(d *Decision, s *scratch) {
-	p.announceSent(d, s)
-	if p.config.Hooks.Decided != nil {
-		p.config.Hooks.Decided(d)
-	}
-}
-
 // choose collects the candidates and asks the policy.
 func (p *Pool) choose(s *scratch, r *Request) (balancer.Choice, error) {
 	if err := p.collect(s, r); err != nil {
@@ -198,6 +190,22 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 	}
 	e.picks.Add(1)
 	return d
+}
+
+// decided calls the hooks for a new decision. If one panics, nobody gets the decision
+// to release it.
+func (p *Pool) decided(d *Decision, s *scratch) {
+	told := false
+	defer func() {
+		if !told {
+			d.withdraw(d.At)
+		}
+	}()
+	p.announceSent(d, s)
+	if f := p.config.Hooks.Decided; f != nil {
+		f(d)
+	}
+	told = true
 }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable

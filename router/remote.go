@@ -80,7 +80,7 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 		delete(p.remote.leases, id)
 		p.remote.mu.Unlock()
 		if l != nil {
-			l.end(now, e.Failed)
+			l.end(now, e)
 			p.dispatch(now)
 		}
 	}
@@ -125,13 +125,13 @@ func (p *Pool) addTo(id string, now time.Time, tokens int) *member {
 }
 
 // end releases what another pool announced.
-func (l *lease) end(now time.Time, failed bool) {
+func (l *lease) end(now time.Time, e *Event) {
 	v := good
-	if failed {
+	if e.Failed {
 		v = bad
 	}
 	if was := l.state.Swap(released); was != released {
-		l.release(now, was == prefilling, v)
+		l.release(now, was == prefilling, !e.Uncomputed, v)
 	}
 }
 
@@ -180,7 +180,7 @@ func (p *Pool) dropRemote(now time.Time, which func(remoteID, *lease) bool) {
 	})
 	for _, l := range over {
 		if was := l.state.Swap(released); was != released {
-			l.release(now, was == prefilling, silent)
+			l.release(now, was == prefilling, true, silent)
 		}
 	}
 }

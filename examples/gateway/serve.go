@@ -11,10 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/warmroute/warmroute/examples/reverseproxy"
-	"github.com/warmroute/warmroute/examples/reverseproxy/debugpage"
-	"github.com/warmroute/warmroute/loadstats"
-	"github.com/warmroute/warmroute/loadstats/scrape"
 	"github.com/warmroute/warmroute/router"
 )
 
@@ -32,51 +28,25 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	} else if err := reach(ctx, endpoints); err != nil {
 		return err
 	}
-	reports := new(loadstats.Table)
-	page := new(debugpage.Page)
-	pool, err := router.New(o.policy.config(router.Config{
-		Endpoints: endpoints, Reports: reports, Seed: o.seed, Hooks: hooks(page, o, stderr),
-	}))
+	g, err := newGateway(o, endpoints, stderr)
 	if err != nil {
 		return err
 	}
-	page.Pool = pool
+	defer g.transport.CloseIdleConnections()
 	listener, err := net.Listen("tcp", o.addr)
 	if err != nil {
 		return fmt.Errorf("-addr %s: %w", o.addr, err)
 	}
 
-	// What the engines say of themselves: other gateways' requests, and the size
-	// of the KV cache.
-	poller := loadstats.Poller{
-		Reporter: new(scrape.Scraper), Table: reports,
-		Endpoints: func() []string { return endpointIDs(pool) },
-	}
 	polling, stopPolling := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
-	background.Go(func() { poller.Run(polling) })
+	background.Go(func() { g.poller.Run(polling) })
 	defer background.Wait()
 	defer stopPolling()
 
-	transport := reverseproxy.NewTransport()
-	defer transport.CloseIdleConnections()
-	server := &http.Server{
-		Handler: withDebug(page, &reverseproxy.Handler{
-			Router: pool, Queue: o.policy.queue(pool), Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
-			Transport: transport, Responses: new(reverseproxy.ResponseTable),
-		}),
-		ReadHeaderTimeout: 10 * time.Second,
-	}
+	server := &http.Server{Handler: withDebug(g.page, g.handler), ReadHeaderTimeout: 10 * time.Second}
 	welcome(stdout, listener.Addr(), o, endpoints)
 	return serveUntil(ctx, server, listener, stderr)
-}
-
-func endpointIDs(p *router.Pool) []string {
-	var ids []string
-	for _, s := range p.Stats() {
-		ids = append(ids, s.Endpoint.ID)
-	}
-	return ids
 }
 
 // serveUntil serves until ctx is done and every request has been answered.

@@ -32,6 +32,12 @@ func (x *exchange) answered(res *http.Response) error {
 		x.decision.FirstTokenAt(h.now())
 		return nil
 	}
+	if x.body.underWay() && x.client.ProtoMajor < 2 {
+		// With an answer to an unfinished request the server takes the rest of it
+		// for itself, which the engine would miss, unless the connection is to be
+		// closed (net/http, golang.org/issue/40747).
+		res.Header.Set("Connection", "close")
+	}
 	x.scratch.usage.reset()
 	b := &answerBody{body: res.Body, res: res, x: x}
 	b.plain = res.Header.Get("Content-Encoding") == ""

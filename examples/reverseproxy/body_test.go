@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,115 +16,6 @@ import (
 	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/tokenprefix"
 )
-
-func input(t *testing.T, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", "bodies", name))
-	must(t, err)
-	return b
-}
-
-// C71, C72, C73, C74, C75, C77, C85, C86, C87, C88, C89, C90, C94: whatever the
-// body, the engine gets it byte for byte, framed as it came, and answers.
-func TestC71_BodiesArriveUntouched(t *testing.T) {
-	rec := newRecorder()
-	g := start(t, []string{engine(t, rec.ServeHTTP), engine(t, rec.ServeHTTP)})
-	files, err := filepath.Glob("testdata/bodies/*")
-	must(t, err)
-	if len(files) < 40 {
-		t.Fatalf("%d inputs, want at least 40", len(files))
-	}
-	for _, file := range files {
-		name := filepath.Base(file)
-		t.Run(name, func(t *testing.T) {
-			b := input(t, name)
-			for _, chunked := range []bool{false, true} {
-				var r io.Reader = bytes.NewReader(b)
-				if chunked {
-					r = io.MultiReader(r) // hides the length
-				}
-				req, err := http.NewRequest(http.MethodPost, g.server.URL+pathOf(name), r)
-				must(t, err)
-				req.Header.Set("Content-Encoding", codingOf(name))
-				if a := g.do(req); a.StatusCode != 200 {
-					t.Errorf("status = %d, want 200", a.StatusCode)
-				}
-				sameBytes(t, "engine's body", <-rec.bodies, b)
-				got := <-rec.requests
-				if want := !chunked; (got.ContentLength == int64(len(b))) != want && len(b) > 0 {
-					t.Errorf("chunked %v arrived with length %d, %v", chunked, got.ContentLength, got.TransferEncoding)
-				}
-			}
-		})
-	}
-}
-
-func codingOf(name string) string {
-	switch filepath.Ext(name) {
-	case ".gz":
-		return "gzip"
-	case ".zst":
-		return "zstd"
-	}
-	return "identity"
-}
-
-func pathOf(name string) string {
-	kind, _, _ := strings.Cut(name, "_")
-	switch kind {
-	case "anthropic":
-		return "/v1/messages"
-	case "completions":
-		return "/v1/completions"
-	case "responses":
-		return "/v1/responses"
-	case "embeddings":
-		return "/v1/embeddings"
-	case "sglang", "tgi":
-		return "/generate"
-	case "llamacpp":
-		return "/completion"
-	case "ollama":
-		return "/api/chat"
-	}
-	return "/v1/chat/completions"
-}
-
-// The same prompt in other spellings has the same home, where one exists.
-func TestHandler_SpellingsMeet(t *testing.T) {
-	rec := newRecorder()
-	var engines []string
-	for range 16 {
-		engines = append(engines, engine(t, rec.ServeHTTP))
-	}
-	g := start(t, engines)
-	home := func(name string) string {
-		g.send(http.MethodPost, pathOf(name), string(input(t, name)), "Content-Encoding: "+codingOf(name))
-		<-rec.bodies
-		<-rec.requests
-		return g.decision().Home
-	}
-	want := home("chat_basic.json")
-	if want == "" {
-		t.Fatal("chat_basic.json has no home")
-	}
-	for _, name := range []string{
-		"chat_basic_reformatted.json", "chat_bom.json", "chat_parts_text_only.json", "chat_routing_fields.json",
-		"chat_basic.json.gz", // C78
-	} {
-		if got := home(name); got != want {
-			t.Errorf("home of %s = %s, want that of chat_basic.json, %s", name, got, want)
-		}
-	}
-	for _, name := range []string{
-		"chat_basic.json.zst", "chat_expands_to_4MiB.json.gz", // C78: no signature, no error
-		"empty_body.json", "json_null.json", "chat_truncated.json", "chat_messages_empty.json", "chat_messages_wrong_type.json",
-	} {
-		if got := home(name); got != "" {
-			t.Errorf("home of %s = %s, want none", name, got)
-		}
-	}
-}
 
 // C78: little that would become 64 MiB is not decoded beyond the limit.
 func TestC78_BombIsNotDecoded(t *testing.T) {

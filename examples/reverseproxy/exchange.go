@@ -168,6 +168,7 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 			x.outcome = router.Outcome{Err: err}
 		}
 		if !x.again(res, err) {
+			x.body.letGo() // streams can be long
 			return res, err
 		}
 		if res != nil {

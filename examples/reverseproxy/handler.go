@@ -55,8 +55,9 @@ type Handler struct {
 	// beginning of an answer, and after that neither this gateway's 503 nor the
 	// engine's own status could reach them.
 	Queue Queue
-	// Hasher makes the signatures of prompts. Nil means that bodies are not
-	// looked at, and requests go by load.
+	// Hasher makes the signatures of prompts, in blocks of router.BlockTokens,
+	// which is also its default. Nil means that bodies are not looked at, and
+	// requests go by load.
 	Hasher *tokenprefix.Hasher
 	// Scope says who may share prefixes with a request: above all its tenant,
 	// which only the gateway's own authentication knows. Nil means one tenant.

@@ -3,6 +3,7 @@ package reverseproxy_test
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -107,12 +108,16 @@ func engine(t *testing.T, f http.HandlerFunc) string {
 	return s.URL
 }
 
-// deadEngine returns the URL of an engine that is not there.
+// deadEngine returns the URL of an engine that is not there: the port of a
+// client, which is taken, so that nobody else comes to listen there.
 func deadEngine(t *testing.T) string {
 	t.Helper()
-	s := httptest.NewServer(http.NotFoundHandler())
-	s.Close()
-	return s.URL
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	c, err := net.Dial("tcp", l.Addr().String())
+	must(t, err)
+	t.Cleanup(func() { c.Close(); l.Close() })
+	return "http://" + c.LocalAddr().String()
 }
 
 // answer is an answer that was read to its end.

@@ -42,6 +42,7 @@ func (h *Handler) prepare() {
 	if h.StallTimeout == 0 {
 		h.shared.stall = defaultStallTimeout
 	}
+	h.shared.bodies.New = func() any { return new([]byte) }
 	h.scratch.New = func() any { return new(scratch) }
 }
 
@@ -55,7 +56,6 @@ func (h *Handler) now() time.Time {
 // scratch is memory that one request after the other uses.
 type scratch struct {
 	signature tokenprefix.Signature
-	decoded   []byte
 	usage     usageTail
 }
 

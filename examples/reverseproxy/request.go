@@ -19,7 +19,11 @@ func (x *exchange) ask() {
 		scope = h.Scope(x.client)
 		x.asked.Tenant = scope.Tenant
 	}
-	if text := x.text(); len(text) > 0 {
+	text, decoded := x.text()
+	if decoded != nil {
+		defer h.shared.bodies.Put(decoded)
+	}
+	if len(text) > 0 {
 		var err error
 		meta, err = h.Hasher.BodyAs(&x.scratch.signature, scope, tokenprefix.ShapeOf(x.client.URL.Path), text)
 		if err == nil && meta.Absence == tokenprefix.AbsenceNone {
@@ -37,28 +41,29 @@ func (x *exchange) ask() {
 	}
 }
 
-// text returns the whole body in plain, or nil if there is no such thing. The
-// endpoint gets it as it came.
-func (x *exchange) text() []byte {
+// text returns the whole body in plain, or nil if there is no such thing, and the
+// buffer that it is in if it had to be decoded. The endpoint gets it as it came.
+func (x *exchange) text() (text []byte, decoded *[]byte) {
 	h := x.handler
 	body := x.body.whole()
 	if h.Hasher == nil || len(body) == 0 {
-		return nil
+		return nil, nil
 	}
 	coding := x.client.Header.Get("Content-Encoding")
 	if coding == "" || coding == "identity" {
-		return body
+		return body, nil
 	}
 	decode := h.decoder(coding)
 	if decode == nil {
-		return nil
+		return nil, nil
 	}
-	plain, err := decode(x.scratch.decoded[:0], body, h.shared.maxPeek)
+	decoded = h.shared.bodies.Get().(*[]byte)
+	plain, err := decode((*decoded)[:0], body, h.shared.maxPeek)
 	if err != nil {
-		return nil
+		return nil, decoded
 	}
-	x.scratch.decoded = plain
-	return plain
+	*decoded = plain
+	return plain, decoded
 }
 
 // maxCacheKey is the longest prompt_cache_key that OpenAI's API accepts.

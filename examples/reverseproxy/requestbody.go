@@ -15,24 +15,27 @@ import (
 //
 // A transport may read a body after its RoundTrip has returned; only Close says
 // that it is done (net/http.RoundTripper). So the memory of the beginning goes
-// back to its pool when the handler and every reader given out have let go of it.
+// back to its pool when the handler and every reader given out have let go of it,
+// which is usually long before the answer ends.
 type requestBody struct {
 	peeked []byte
 	rest   io.Reader // nil: there is none
 
 	touched  atomic.Bool // something of the rest was read
+	ended    atomic.Bool // all of the rest was read
 	broken   atomic.Bool // reading the rest failed: the client's fault
 	finished atomic.Bool // the handler has returned
 
 	buffer *[]byte
 	pool   *sync.Pool
-	refs   atomic.Int32
+	refs   atomic.Int32 // of whom the buffer is kept for: readers, and the handler
+	kept   bool         // by the handler
 }
 
 // peek reads the beginning of the body of r. The body belongs to the handler
 // until release.
 func (h *Handler) peek(r *http.Request) (*requestBody, error) {
-	b := &requestBody{pool: &h.shared.bodies}
+	b := &requestBody{pool: &h.shared.bodies, kept: true}
 	b.refs.Store(1)
 	if r.Body == nil || r.Body == http.NoBody {
 		return b, nil
@@ -41,10 +44,7 @@ func (h *Handler) peek(r *http.Request) (*requestBody, error) {
 		b.rest = r.Body // no signature to be had
 		return b, nil
 	}
-	b.buffer, _ = b.pool.Get().(*[]byte)
-	if b.buffer == nil {
-		b.buffer = new([]byte)
-	}
+	b.buffer = h.shared.bodies.Get().(*[]byte)
 	data, whole, err := readUpTo((*b.buffer)[:0], r.Body, h.shared.maxPeek, int(r.ContentLength))
 	*b.buffer, b.peeked = data, data
 	if err != nil {
@@ -82,6 +82,9 @@ func readUpTo(dst []byte, r io.Reader, limit, size int) (data []byte, whole bool
 	return dst, false, nil
 }
 
+// underWay says whether there may be more to come from the client.
+func (b *requestBody) underWay() bool { return b.rest != nil && !b.ended.Load() }
+
 // whole returns the body if all of it was read, else nil.
 func (b *requestBody) whole() []byte {
 	if b.rest != nil {
@@ -98,17 +101,37 @@ var (
 // open returns a reader of the body from its beginning, errSpent if part of it
 // is gone. It has the form of http.Request.GetBody.
 func (b *requestBody) open() (io.ReadCloser, error) {
-	if b.touched.Load() {
+	if b.touched.Load() || !b.ref() {
 		return nil, errSpent
 	}
-	b.refs.Add(1)
 	return &bodyReader{body: b, left: b.peeked}, nil
+}
+
+// ref is false if the buffer may be somebody else's already.
+func (b *requestBody) ref() bool {
+	for {
+		n := b.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if b.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// letGo says that the handler will make no further attempt.
+func (b *requestBody) letGo() {
+	if b.kept {
+		b.kept = false
+		b.unref()
+	}
 }
 
 // release ends the use of the body by the handler.
 func (b *requestBody) release() {
 	b.finished.Store(true)
-	b.unref()
+	b.letGo()
 }
 
 func (b *requestBody) unref() {
@@ -133,7 +156,11 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 		return n, err
 	}
 	b := r.body
-	if b.rest == nil {
+	if b.rest == nil || b.ended.Load() {
+		// Asked again, the client's body might say something else: the server
+		// closes it when it likes, once all of it was read. A transport does ask
+		// again, and for anything but io.EOF gives up the connection together with
+		// the answer (golang.org/issue/40747).
 		return 0, io.EOF
 	}
 	if b.finished.Load() {
@@ -141,7 +168,11 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	}
 	b.touched.Store(true)
 	n, err = b.rest.Read(p)
-	if err != nil && err != io.EOF {
+	switch err {
+	case nil:
+	case io.EOF:
+		b.ended.Store(true)
+	default:
 		b.broken.Store(true)
 	}
 	return n, err

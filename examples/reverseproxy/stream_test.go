@@ -37,7 +37,7 @@ func streamer(contentType, piece string, n int, pause time.Duration) http.Handle
 
 // C96: pieces arrive when they are sent, whatever the type says. C99: so do the
 // headers, before the first piece, and no coding is put on.
-func TestC96_PiecesArriveAtOnce(t *testing.T) {
+func TestC96_C99_PiecesArriveAtOnce(t *testing.T) {
 	for _, c := range []struct{ contentType, piece string }{
 		{"text/event-stream; charset=utf-8", "data: {}\n\n"},
 		{"application/x-ndjson", "{}\n"},

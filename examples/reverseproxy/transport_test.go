@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/warmroute/warmroute/examples/reverseproxy"
@@ -112,16 +114,36 @@ func TestTransport_GetBodyOfSpentBody(t *testing.T) {
 	}
 }
 
-// With RetryBusy a body that was not kept is not risked: the first engine may
-// still be reading it.
-func TestTransport_BusyWithBodyBehindThePeek(t *testing.T) {
-	busy := func(r *http.Request) (*http.Response, error) { return respond(r, 503, "busy"), nil }
-	for _, c := range []struct{ size, decisions int }{{100, 2}, {50_000, 1}} {
+// C82: an engine is busy after it has read the body. Another gets all of the body
+// again, or, if it was not kept, none.
+func TestC82_RetrySendsTheWholeBody(t *testing.T) {
+	busy := func(r *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		return respond(r, 503, "busy"), nil
+	}
+	for _, c := range []struct{ size, attempts int }{{100, 2}, {50_000, 1}} { // within the peek, and behind it
 		g := start(t, twoEndpoints, scripted(busy, echo), func(_ *router.Config, h *reverseproxy.Handler) { h.RetryBusy = true })
-		g.post(chat("x", c.size))
-		if n := len(g.decided); n != c.decisions {
-			t.Errorf("%d decisions for a body of %d bytes, want %d", n, c.size, c.decisions)
+		b, want := chat("x", c.size), "busy"
+		if c.attempts > 1 {
+			want = b
 		}
+		if a := g.post(b); a.body != want {
+			t.Errorf("answer to %d bytes = %.80q, want %.80q", len(b), a.body, want)
+		}
+		if n := len(g.decided); n != c.attempts {
+			t.Errorf("%d decisions for a body of %d bytes, want %d", n, len(b), c.attempts)
+		}
+	}
+}
+
+// With RetryBusy a body that was not kept is not risked even if nobody has read
+// of it: the first engine may still do.
+func TestTransport_BusyBeforeReading(t *testing.T) {
+	busy := func(r *http.Request) (*http.Response, error) { return respond(r, 503, "busy"), nil }
+	g := start(t, twoEndpoints, scripted(busy, echo), func(_ *router.Config, h *reverseproxy.Handler) { h.RetryBusy = true })
+	if a := g.post(chat("x", 50_000)); a.body != "busy" {
+		t.Errorf("answer = %.80q, want the first one's", a.body)
 	}
 }
 
@@ -175,6 +197,52 @@ func TestTransport_ReadsAfterTheEnd(t *testing.T) {
 	if _, err := late.Body.Read(make([]byte, 1)); err == nil {
 		t.Error("Read after Close succeeds, want an error")
 	}
+	if _, err := late.GetBody(); err == nil {
+		t.Error("GetBody after the end succeeds, want an error")
+	}
+}
+
+// The memory of a body serves the next one as soon as the transport has sent it,
+// not when the stream that answers it ends.
+func TestTransport_StreamsHoldNoBodies(t *testing.T) {
+	const streams, size = 60, 500_000
+	end := make(chan struct{})
+	g := start(t, twoEndpoints, scripted(func(r *http.Request) (*http.Response, error) {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		res := respond(r, 200, "")
+		res.Body = io.NopCloser(readFunc(func([]byte) (int, error) { <-end; return 0, io.EOF }))
+		return res, nil
+	}), func(_ *router.Config, h *reverseproxy.Handler) { h.MaxPeek = 1 << 20 })
+	b := chat("x", size)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would empty the pool
+	grown := allocated(func() {
+		var open sync.WaitGroup
+		defer open.Wait()
+		defer close(end)
+		for range streams { // one after the other, and all stay open
+			answered := make(chan struct{})
+			open.Go(func() {
+				r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(b))
+				g.handler.ServeHTTP(headed{httptest.NewRecorder(), answered}, r)
+			})
+			<-answered
+		}
+	})
+	if grown > streams*size/2 {
+		t.Errorf("%d bytes allocated for %d streams with bodies of %d, want the memory of a few", grown, streams, size)
+	}
+}
+
+// headed is a writer that tells when it has the header.
+type headed struct {
+	*httptest.ResponseRecorder
+	answered chan struct{}
+}
+
+func (h headed) WriteHeader(status int) {
+	h.ResponseRecorder.WriteHeader(status)
+	close(h.answered)
 }
 
 // Nothing is added to what clients accept, or they would get something else.

@@ -37,6 +37,7 @@ type options struct {
 	clients  routertest.Clients
 	reports  time.Duration
 	scrape   time.Duration
+	faults   string
 
 	policies []policy
 	list     bool
@@ -82,7 +83,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.reports, "reports", 0, "`interval` of the engines' reports to all policies; 0: only to those that live by them")
 	f.DurationVar(&o.scrape, "scrape", 50*time.Millisecond, "`interval` of the reports to policies that live by them")
 
+	f.StringVar(&o.faults, "faults", "", aboutFaults)
 	f.BoolVar(&o.fair, "fair", false, "acquire lets tenants take turns")
+
 	names := f.String("policies", "all", "`names` of policies, separated by commas; all, or ablation for variants of affinity")
 	f.BoolVar(&o.list, "list", false, "list the policies and exit")
 	f.StringVar(&o.format, "format", "table", "table, csv, json or markdown")
@@ -122,8 +125,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-seeds %d: want at least 1", o.seeds)
 	case o.endpoints < 1 || o.endpoints > 4096:
 		return fmt.Errorf("-endpoints %d: want 1 to 4,096", o.endpoints)
+	case o.kvTokens < 1:
+		return fmt.Errorf("-kv-tokens %d: want at least 1", o.kvTokens)
 	case o.scrape <= 0:
 		return fmt.Errorf("-scrape %v: want a time above zero", o.scrape)
+	case o.faults != "" && faults[o.faults] == nil:
+		return fmt.Errorf("-faults %q is none of %s", o.faults, faultNames())
 	case formats[o.format] == nil:
 		return fmt.Errorf("-format %q is none of %s", o.format, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}

@@ -35,6 +35,9 @@ func (o *options) scenario(w routertest.Workload, seed uint64) routertest.Scenar
 	for i := range s.Engines {
 		s.Engines[i].KVCacheTokens = o.kvTokens
 	}
+	if o.faults != "" {
+		faults[o.faults](&s.Reports)
+	}
 	return s
 }
 
@@ -69,6 +72,12 @@ func (o *options) describe() string {
 		} else {
 			b.WriteString(" that share nothing")
 		}
+	}
+	if o.reports > 0 {
+		fmt.Fprintf(&b, ", reports each %v", o.reports)
+	}
+	if o.faults != "" {
+		fmt.Fprintf(&b, ", faulty reports: %s", o.faults)
 	}
 	if t := o.clients.Timeout; t > 0 {
 		fmt.Fprintf(&b, ", clients that send again after %v, up to %d times", t, o.clients.Duplicates)

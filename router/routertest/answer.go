@@ -80,12 +80,18 @@ func (a *answer) serveWhole(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveStream answers token by token, as server-sent events. The header goes out
-// with the first token.
+// serveStream answers token by token, as server-sent events. The header is sent
+// before there is a token, as it is by vLLM, whose StreamingResponse is Starlette's
+// (https://github.com/encode/starlette/blob/master/starlette/responses.py): a
+// gateway learns from it that the request was accepted, not that the prefill is
+// over.
 func (a *answer) serveStream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	out := http.NewResponseController(w)
+	if err := out.Flush(); err != nil {
+		return
+	}
 	head := fmt.Appendf(nil, `data: {"id":%q,"object":%q,"created":%d,"model":%s,"choices":[`,
 		a.id, a.object, a.created, mustJSON(a.prompt.model))
 	var b []byte

@@ -38,9 +38,10 @@ type EngineConfig struct {
 // is absent), and their usage says how much of the prompt was cached. A client
 // that leaves frees its place at once.
 //
-// A stream begins with its first token and ends with its last without delay; what
-// comes in between is collected for 10 ms of real time into one event, so that
-// many fast engines don't spend the machine on writing words.
+// The header of a stream is sent when the request is accepted, as by vLLM. Its
+// first token and its end are sent without delay; what comes in between is
+// collected for 10 ms of real time into one event, so that many fast engines don't
+// spend the machine on writing words.
 //
 // The methods are safe for concurrent use.
 type Engine struct {

@@ -192,6 +192,24 @@ func TestEngine_CachesAnswers(t *testing.T) {
 	}
 }
 
+// The header says that a request was accepted; at this speed the first token is
+// 15 s away.
+func TestEngine_StreamsSendTheHeaderFirst(t *testing.T) {
+	e := start(t, routertest.EngineConfig{Speed: 0.001})
+	req, err := http.NewRequest("POST", e.URL+"/v1/completions", strings.NewReader(`{"prompt":"Hello","stream":true}`))
+	require.NoError(t, err)
+	req.Header.Set("endpoint-load-metrics-format", "TEXT")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	if s := e.Stats(); res.StatusCode != 200 || s.Requests != 1 || s.Running != 1 || s.GenerationTokens != 0 {
+		t.Errorf("status %d, %+v, want an accepted request without tokens", res.StatusCode, s)
+	}
+	if got := res.Header.Get("endpoint-load-metrics"); got != "" {
+		t.Errorf("a stream has a load report: %s", got)
+	}
+}
+
 func TestEngine_BodyOfUnknownLength(t *testing.T) {
 	e := start(t, routertest.EngineConfig{})
 	body := io.MultiReader(strings.NewReader(`{"prompt":"Hello",`), strings.NewReader(`"max_tokens":1}`)) // sent in chunks

@@ -115,7 +115,8 @@ type Reports struct {
 	Late time.Duration
 	// Alter may change a report before it arrives, or lose it by returning
 	// false. Nil means that all reports arrive as they are. To be repeatable it
-	// must depend on its arguments only; the time of a report is r.At.
+	// must depend on its arguments only; the time of a report is r.At, and a
+	// simulation begins at time.Unix(1_000_000, 0).
 	Alter func(endpoint string, r *loadstats.Report) bool
 }
 

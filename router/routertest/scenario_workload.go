@@ -31,7 +31,9 @@ type TraceConfig struct {
 // Trace returns the traffic of a file in the JSONL format of Mooncake's traces
 // (https://github.com/kvcache-ai/Mooncake), plain or gzipped: an open loop, whose
 // requests come when they came, whatever becomes of them. The simulation ends when
-// all are answered.
+// all are answered. The hashes in a trace name blocks of 512 tokens: what prompts
+// share of a block is not seen. The package examples/reverseproxy/record writes
+// such files of a gateway's own traffic.
 func Trace(path string, c TraceConfig) (Workload, error) {
 	if c.WarmUp < 0 {
 		return Workload{}, fmt.Errorf("routertest: TraceConfig.WarmUp %v is negative", c.WarmUp)
