@@ -244,6 +244,7 @@ func TestAcquire_ManyAtOnce(t *testing.T) {
 				if err := p.SetEndpoints(fleet(2 + n%2)); err != nil {
 					t.Error(err)
 				}
+				p.QueueStats()
 			}
 		}
 	})

@@ -194,13 +194,12 @@ func (p *Pool) QueueStatsAt(now time.Time) QueueStats {
 	q := &p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var s QueueStats
+	s := QueueStats{Tokens: int(q.tokens.Load())}
 	for _, h := range q.held {
 		if h.isRemote() || h.over.Load() {
 			continue
 		}
 		s.Length++
-		s.Tokens += h.own
 		s.Oldest = max(s.Oldest, now.Sub(h.arrived))
 	}
 	return s
