@@ -1,6 +1,10 @@
 package balancer
 
-import "github.com/warmroute/warmroute/loadstats"
+import (
+	"math"
+
+	"github.com/warmroute/warmroute/loadstats"
+)
 
 // Affinity weighs what a warm prefix saves against what waiting for it costs.
 // Everything is counted in tokens of prefill work, so that nothing has to be
@@ -20,10 +24,10 @@ import "github.com/warmroute/warmroute/loadstats"
 // The price of recomputing is 1, and grows with the share of the fleet that is
 // busy: work spent on copies while everyone waits delays everyone, and without
 // that the fleet has a second, bad stable state. An endpoint with a queue however
-// long counts as one, so that idle ones are still used. A request that branches off a prefix that others
-// share makes a copy that later requests repay, so it is divided by the number
-// of recent branches, as long as the prefix has fewer copies than its share of
-// all branches.
+// long counts as one, so that idle ones are still used. A request that branches
+// off a prefix that others share makes a copy that later requests repay, so it is
+// divided by the number of recent branches, as long as the prefix has fewer copies
+// than its share of all branches.
 //
 // The zero value is the default; the fields exist for ablation and for
 // simulation against a user's own traffic.
@@ -43,6 +47,13 @@ const memoryShare = 0.95
 // busyBacklog is the backlog, in tokens, from which on an endpoint is fully
 // busy; below it is in proportion. It is two iterations of an engine.
 const busyBacklog = 4000
+
+// othersGap bounds what reports add to the requests in flight: so many more than
+// they add to the endpoint where they add the fewest. Those may be requests of
+// other gateways, and it is a difference that matters; but an engine that
+// exaggerates would get nothing any more if it was believed. Where it told the
+// truth, first tokens that don't come make its backlog grow.
+const othersGap = 4
 
 // Choose returns the candidate of least cost.
 func (a Affinity) Choose(p *PickInfo) (Choice, error) {
@@ -85,13 +96,15 @@ type model struct {
 	copyPrice  float64 // of a token that a holder could save
 	sharing    float64
 	meanWeight float64
+	others     int // most requests that a report may add
 }
 
 func (a Affinity) model(p *PickInfo) model {
 	m := model{sharing: defaulted(a.Sharing, 200)}
-	busy, weight, holders := 0, 0, 0
+	busy, weight, holders, fewest := 0, 0, 0, math.MaxInt
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
+		fewest = min(fewest, c.Load.Requests()-c.Load.InFlight)
 		busy += min(c.Load.Backlog, busyBacklog)
 		weight += c.Weight
 		switch {
@@ -101,11 +114,12 @@ func (a Affinity) model(p *PickInfo) model {
 			holders++
 		}
 	}
+	m.others = fewest + othersGap
 	n := float64(len(p.Candidates))
 	m.own = float64(max(0, p.PromptTokens-m.deepest))
 	m.meanWeight = float64(weight) / n
 	m.copyPrice = 1 + float64(defaulted(a.Pressure, 10)*float64(busy)/(n*busyBacklog))
-	if m.deepest > 0 && !p.Continues && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
+	if m.deepest > 0 && float64(holders) < n*(p.Branches+1)/max(1, p.AllBranches) {
 		m.copyPrice /= 1 + p.Branches
 	}
 	return m
@@ -125,7 +139,7 @@ func (m *model) total(c *Candidate) float64 {
 }
 
 func (m *model) inFlight(l *loadstats.Load) float64 {
-	requests := float64(l.Requests())
+	requests := float64(l.InFlight + min(l.Requests()-l.InFlight, m.others))
 	if l.FailureShare > 0 {
 		requests += float64(failurePenalty * l.FailureShare)
 	}

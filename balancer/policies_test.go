@@ -110,9 +110,11 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		return func(p *balancer.PickInfo) { p.Candidates[i].Load = l }
 	}
 	unkeyed := func(p *balancer.PickInfo) { p.Keyed = false }
-	continues := func(p *balancer.PickInfo) { p.Continues = true }
 	branch := func(branches, all float64) change {
-		return func(p *balancer.PickInfo) { p.Continues, p.Branches, p.AllBranches = false, branches, all }
+		return func(p *balancer.PickInfo) { p.Branches, p.AllBranches = branches, all }
+	}
+	reported := func(inFlight, running int) loadstats.Load {
+		return loadstats.Load{InFlight: inFlight, Report: &loadstats.Report{Running: loadstats.Known(int64(running))}, Fresh: true}
 	}
 	for _, c := range []struct {
 		name    string
@@ -131,10 +133,13 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		{"unknown capacity does not", []change{warm(2, 20_000), load(2, loadstats.Load{PinnedTokens: 430_000})}, 2, balancer.Warm},
 		{"a popular prefix is copied", []change{warm(2, 20_000), branch(30, 60), load(2, loadstats.Load{InFlight: 8})}, 0, balancer.Spillover},
 		{"an unpopular one is not", []change{warm(2, 20_000), branch(1, 60), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
-		{"a conversation is not", []change{warm(2, 20_000), branch(30, 60), continues, load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
+		{"a conversation is not", []change{warm(2, 20_000), branch(0, 60), load(2, loadstats.Load{InFlight: 8})}, 2, balancer.Warm},
 		{"failing is not idle", []change{load(0, loadstats.Load{FailureShare: 0.5}), load(1, loadstats.Load{InFlight: 8})}, 2, balancer.Spillover},
 		{"fresh reports of others count", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}, Fresh: true})}, 1, balancer.Spillover},
 		{"stale ones don't", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}})}, 0, balancer.Cold},
+		{"but an exaggeration not much", []change{warm(2, 20_000), load(2, reported(0, 1000))}, 2, balancer.Warm},
+		{"nor one of all but one", []change{warm(2, 3_000), load(0, reported(0, 1000)), load(1, reported(0, 2)), load(2, reported(2, 1000)), load(3, reported(0, 1000))}, 2, balancer.Warm},
+		{"all of them busy is no difference", []change{warm(2, 1_000), load(0, reported(0, 90)), load(1, reported(0, 90)), load(2, reported(0, 90)), load(3, reported(0, 90))}, 2, balancer.Warm},
 		{"weight counts", []change{
 			load(0, loadstats.Load{InFlight: 4}), load(1, loadstats.Load{InFlight: 4}), load(2, loadstats.Load{InFlight: 4}),
 			load(3, loadstats.Load{InFlight: 8}), func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 },

@@ -30,7 +30,7 @@ type Average struct {
 	HalfLife time.Duration
 
 	mu     sync.Mutex
-	at     time.Time // newest sample; weight is as of this time
+	at     int64 // newest sample, UnixNano; weight is as of this time
 	mean   float64
 	weight float64
 }
@@ -48,16 +48,17 @@ func (a *Average) AddWeighted(at time.Time, v, weight float64) {
 	if !finite(v) || !finite(weight) || weight <= 0 {
 		return
 	}
+	nano := at.UnixNano()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.weight == 0:
-		a.at = at
-	case at.After(a.at):
-		a.weight *= a.fade(at.Sub(a.at))
-		a.at = at
+		a.at = nano
+	case nano > a.at:
+		a.weight *= a.fade(uint64(nano - a.at))
+		a.at = nano
 	default:
-		weight *= a.fade(a.at.Sub(at))
+		weight *= a.fade(uint64(a.at - nano))
 	}
 	total := a.weight + weight
 	if total == 0 || !finite(total) {
@@ -77,11 +78,12 @@ func (a *Average) AddWeighted(at time.Time, v, weight float64) {
 // no samples arrive. A time before the newest sample is taken as the time of
 // the newest sample.
 func (a *Average) Value(at time.Time) (mean, weight float64) {
+	nano := at.UnixNano()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	weight = a.weight
-	if at.After(a.at) {
-		weight *= a.fade(at.Sub(a.at))
+	if nano > a.at {
+		weight *= a.fade(uint64(nano - a.at))
 	}
 	if weight == 0 {
 		return 0, 0
@@ -89,14 +91,14 @@ func (a *Average) Value(at time.Time) (mean, weight float64) {
 	return a.mean, weight
 }
 
-// fade returns 2^(-age/HalfLife) for age >= 0. It is not math.Exp2, whose last
-// bits differ between architectures: here whole half-lives are exact halvings
-// and the rest is the Taylor series of exp(-x) for x in [0, ln 2), to twelve
-// terms, in a form that no compiler fuses.
-func (a *Average) fade(age time.Duration) float64 {
-	halfLife := a.HalfLife
-	if halfLife <= 0 {
-		halfLife = DefaultHalfLife
+// fade returns 2^(-age/HalfLife) for an age in nanoseconds. It is not math.Exp2,
+// whose last bits differ between architectures: here whole half-lives are exact
+// halvings and the rest is the Taylor series of exp(-x) for x in [0, ln 2), to
+// twelve terms, in a form that no compiler fuses.
+func (a *Average) fade(age uint64) float64 {
+	halfLife := uint64(DefaultHalfLife)
+	if a.HalfLife > 0 {
+		halfLife = uint64(a.HalfLife)
 	}
 	whole := age / halfLife
 	if whole > 1074 { // smaller than the smallest float64
@@ -104,10 +106,13 @@ func (a *Average) fade(age time.Duration) float64 {
 	}
 	x := float64(age%halfLife) / float64(halfLife) * math.Ln2
 	s := 1.0
-	for k := 12.0; k >= 1; k-- {
-		s = 1 - x*s/k
+	for _, r := range reciprocals {
+		s = 1 - float64(x*s*r)
 	}
 	return math.Ldexp(s, -int(whole))
 }
+
+// reciprocals are 1/12 to 1/1: multiplying by them takes half the time of dividing.
+var reciprocals = [...]float64{1. / 12, 1. / 11, 1. / 10, 1. / 9, 1. / 8, 1. / 7, 1. / 6, 1. / 5, 1. / 4, 1. / 3, 1. / 2, 1}
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }

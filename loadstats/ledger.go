@@ -22,6 +22,9 @@ const (
 	// progressCap bounds the estimated progress of a prefill that has not
 	// answered yet: the last tenth is believed only when the token comes.
 	progressCap = 0.9
+	// longestPrefill bounds what a prefill is expected to take, in seconds, in
+	// case of a rate that makes no sense.
+	longestPrefill = 3600.0
 	// failureMemory is the age at which the last failure is forgotten.
 	failureMemory = 5 * DefaultHalfLife
 )
@@ -40,6 +43,7 @@ type Ledger struct {
 	pending       atomic.Int64
 	pendingTokens atomic.Int64
 	headSince     atomic.Int64  // UnixNano at which the oldest pending prefill came to the front
+	doneBy        atomic.Int64  // UnixNano by which the pending prefills should be over
 	rate          atomic.Uint64 // of prefill in tokens per second, float64 bits; 0 = nothing timed
 
 	lastFailure atomic.Int64 // UnixNano, 0 = never
@@ -80,6 +84,21 @@ func (l *Ledger) book(now time.Time, tokens int) {
 	if l.pending.Add(1) == 1 {
 		l.headSince.Store(now.UnixNano())
 	}
+	for {
+		old := l.doneBy.Load()
+		if l.doneBy.CompareAndSwap(old, max(old, now.UnixNano())+l.prefillTime(tokens)) {
+			return
+		}
+	}
+}
+
+// prefillTime is how long so many tokens should take, in nanoseconds.
+func (l *Ledger) prefillTime(tokens int) int64 {
+	rate := l.PrefillRate()
+	if rate == 0 {
+		rate = defaultPrefillRate
+	}
+	return int64(min(float64(tokens)/rate, longestPrefill) * 1e9)
 }
 
 // FirstToken records that the prefill of a request reserved at sent with the
@@ -93,11 +112,18 @@ func (l *Ledger) FirstToken(now, sent time.Time, tokens int) {
 	if d := now.UnixNano() - began; tokens >= rateMinTokens && d > 0 {
 		l.learnRate(float64(tokens), float64(d)/1e9)
 	}
+	// What is behind begins now, if that is earlier than was thought.
+	by := now.UnixNano() + l.prefillTime(int(l.pendingTokens.Load()))
+	if old := l.doneBy.Load(); by < old {
+		l.doneBy.CompareAndSwap(old, by)
+	}
 }
 
 func (l *Ledger) endPrefill(now time.Time, tokens int) {
 	l.pendingTokens.Add(-int64(tokens))
-	l.pending.Add(-1)
+	if l.pending.Add(-1) == 0 {
+		l.doneBy.Store(now.UnixNano())
+	}
 	l.headSince.Store(now.UnixNano())
 }
 
@@ -159,6 +185,7 @@ func (l *Ledger) Read(dst *Load, now time.Time, report *Report, maxAge time.Dura
 	dst.PendingPrefillTokens = int(l.pendingTokens.Load())
 	dst.PrefillRate = l.PrefillRate()
 	dst.Backlog = l.backlog(nano, dst.PendingPrefills, dst.PendingPrefillTokens, dst.PrefillRate)
+	dst.Overdue = dst.PendingPrefills > 0 && nano >= l.doneBy.Load()
 	dst.FailureShare = 0
 	// A failure that lies ahead is one from before the clock was set back.
 	if last := l.lastFailure.Load(); last != 0 && max(nano-last, last-nano) < int64(failureMemory) {

@@ -90,6 +90,33 @@ func TestLedger_BacklogProgress(t *testing.T) {
 	}
 }
 
+// Prefills are overdue when all of them should be over and none has been told to
+// be; a first token says when those behind it began.
+func TestLedger_Overdue(t *testing.T) {
+	var l loadstats.Ledger
+	overdue := func(after time.Duration, want bool) {
+		t.Helper()
+		if got := read(&l, epoch.Add(after)).Overdue; got != want {
+			t.Errorf("after %v: Overdue = %v, want %v", after, got, want)
+		}
+	}
+	overdue(time.Hour, false) // nothing is pending
+	l.Add(epoch, 10_000)
+	l.Add(epoch, 10_000) // at 10,000 a second
+	overdue(2*time.Second-1, false)
+	overdue(2*time.Second, true)
+	l.FirstToken(epoch.Add(500*time.Millisecond), epoch, 10_000) // 20,000 a second
+	overdue(time.Second-1, false)
+	overdue(time.Second, true)
+	l.Add(epoch.Add(3*time.Second), 2_000)
+	overdue(3100*time.Millisecond-1, false)
+	overdue(3100*time.Millisecond, true)
+	l.Release(epoch.Add(4*time.Second), 10_000, true)
+	overdue(time.Hour, true)
+	l.Release(epoch.Add(4*time.Second), 2_000, true)
+	overdue(time.Hour, false)
+}
+
 func TestLedger_SmallPrefillsDontTeachTheRate(t *testing.T) {
 	var l loadstats.Ledger
 	l.Add(epoch, 10)

@@ -18,6 +18,10 @@ type Load struct {
 	// Backlog is PendingPrefillTokens less what the endpoint has presumably
 	// computed since its oldest pending request came to the front, in tokens.
 	Backlog int
+	// Overdue says that the pending prefills should all be over by now, at the
+	// measured rate, and no first token has said so: it is not told, as for
+	// answers that are not streamed, or the endpoint is slower than it was.
+	Overdue bool
 
 	// PinnedTokens is the cache that requests in flight hold, prefixes that
 	// several of them share counted once. CachedTokens is everything believed

@@ -111,6 +111,44 @@ func BenchmarkPickParallel(b *testing.B) {
 	}
 }
 
+// BenchmarkRequestParallel is what a gateway does with a request: its body of 120
+// KB to a signature, the decision, and back to idle.
+func BenchmarkRequestParallel(b *testing.B) {
+	p := benchPool(b, 64)
+	rng := rand.New(rand.NewPCG(1, 1))
+	words := func(n int) string {
+		s := make([]byte, n)
+		for i := range s {
+			s[i] = "abcdefghijklmnop "[rng.IntN(17)]
+		}
+		return string(s)
+	}
+	system := words(96 << 10)
+	bodies := make([][]byte, 64)
+	for i := range bodies {
+		bodies[i] = fmt.Appendf(nil, `{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":%q}]}`, system, words(24<<10))
+	}
+	var h tokenprefix.Hasher
+	b.SetBytes(int64(len(bodies[0])))
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		var s tokenprefix.Signature
+		for i := rand.IntN(len(bodies)); pb.Next(); i++ {
+			if _, err := h.Body(&s, tokenprefix.Scope{}, bodies[i%len(bodies)]); err != nil {
+				b.Error(err)
+				return
+			}
+			d, err := p.Pick(router.Request{Prefix: &s})
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			d.FirstToken()
+			d.Release(router.Outcome{})
+		}
+	})
+}
+
 // BenchmarkIndexMemory reports the heap that the prefix index of a full pool
 // takes.
 func BenchmarkIndexMemory(b *testing.B) {

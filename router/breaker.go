@@ -53,10 +53,10 @@ type circuit struct {
 	until atomic.Int64
 	row   atomic.Int32
 
-	mu      sync.Mutex
+	probing bool
+	mu      sync.Mutex    // for what is around it
 	opened  int64         // UnixNano; as long as it is open
 	cooling time.Duration // last cooling; zero while closed
-	probing bool
 }
 
 // allows says whether the endpoint may be a candidate now.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -28,6 +29,8 @@ const (
 
 // scratch is the memory of one Pick, used again by later ones.
 type scratch struct {
+	now     time.Time
+	nano    int64 // now as UnixNano
 	match   prefixindex.Match
 	info    balancer.PickInfo
 	entries []*entry // of info.Candidates
@@ -37,20 +40,29 @@ type scratch struct {
 	keyed   [keyBlocks]uint64
 	homeKey uint64
 	home    string // first of order
-	limits  []int  // of info.Candidates
 	seen    []int  // requests in flight of info.Candidates, out of a policy's reach
 	retryAt int64  // earliest end of a back-pressure seen, UnixNano
 	broken  bool   // whoever could take the request is broken
+	queued  bool   // the request may wait in the queue
+	plan    plan   // of the pass over the queue
+
+	// What the bound depends on.
+	total, weight     int  // requests in flight and weight of all candidates
+	fullest, lightest int  // most requests in flight, least weight
+	ramping           bool // somebody may not have its full share yet
+	relaxed           bool // all were at their bound, so only the hard cap counts
 }
 
 func (p *Pool) release(s *scratch) {
 	s.chain = nil // may belong to the caller
+	s.queued = false
 	clear(s.entries)
 	p.scratch.Put(s)
 }
 
 // describe fills in what the request itself says.
-func (s *scratch) describe(r *Request) {
+func (s *scratch) describe(r *Request, now time.Time) {
+	s.now, s.nano = now, now.UnixNano()
 	s.info = balancer.PickInfo{Candidates: s.info.Candidates[:0], MaxOutputTokens: max(0, r.MaxOutputTokens)}
 	s.chain = nil
 	if r.Prefix != nil {
@@ -92,6 +104,9 @@ func homeKey(r *Request) (uint64, bool) {
 // tokens is the size of the first blocks of the chain, in the measure of
 // PromptTokens.
 func (s *scratch) tokens(r *Request, blocks int) int {
+	if blocks == 0 {
+		return 0
+	}
 	if sig := r.Prefix; sig != nil && sig.Tokens > 0 && len(sig.Blocks) > 0 {
 		return sig.PrefixTokens(blocks)
 	}
@@ -110,12 +125,14 @@ func (s *scratch) ownBlocks() int {
 }
 
 // collect finds the candidates for a request, in home order, with their loads.
-func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
+func (p *Pool) collect(s *scratch, r *Request) error {
 	snap := p.members.Load()
 	n := len(snap.members)
 	s.info.Candidates, s.entries = s.info.Candidates[:0], s.entries[:0]
-	s.limits, s.seen = s.limits[:0], s.seen[:0]
+	s.seen = s.seen[:0]
 	s.retryAt = 0
+	s.total, s.weight, s.fullest, s.lightest = 0, 0, 0, math.MaxInt
+	s.ramping, s.relaxed = false, false
 	if cap(s.placed) < n {
 		s.placed = make([]bool, n)
 	}
@@ -137,7 +154,7 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 		s.broken = broken
 		for _, i := range s.order {
 			s.placed[i] = true
-			p.consider(s, r, &snap.members[i], i, now)
+			p.consider(s, r, &snap.members[i], i)
 		}
 		for k := range n {
 			i := start + k
@@ -145,7 +162,7 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 				i -= n
 			}
 			if !s.placed[i] {
-				p.consider(s, r, &snap.members[i], i, now)
+				p.consider(s, r, &snap.members[i], i)
 			}
 		}
 		if len(s.entries) > 0 || s.retryAt != 0 {
@@ -154,20 +171,21 @@ func (p *Pool) collect(s *scratch, r *Request, now time.Time) error {
 	}
 	if len(s.entries) == 0 {
 		if s.retryAt != 0 {
-			return saturated(now, s.retryAt)
+			return saturated(s.nano, s.retryAt)
 		}
 		return ErrNoEndpoints
 	}
-	if !p.bound(s, now) {
-		return saturated(now, 0) // room may come with the next release
+	if !p.bound(s) {
+		return saturated(s.nano, 0) // room may come with the next release
 	}
 	s.relate(r)
 	return nil
 }
 
 // consider makes a member a candidate if it may take the request.
-func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.Time) {
-	if e.endpoint.Weight == 0 {
+func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int) {
+	weight := e.endpoint.Weight
+	if weight == 0 {
 		return
 	}
 	for _, id := range r.Exclude {
@@ -178,11 +196,10 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 	if r.Eligible != nil && !r.Eligible(&e.endpoint) {
 		return
 	}
-	nano := now.UnixNano()
-	if !s.broken && !e.circuit.allows(nano) {
+	if !s.broken && !e.circuit.allows(s.nano) {
 		return
 	}
-	if e.busy(nano) {
+	if e.busy(s.nano) {
 		if until := e.busyUntil.Load(); s.retryAt == 0 || until < s.retryAt {
 			s.retryAt = until
 		}
@@ -190,9 +207,14 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int, now time.
 	}
 	s.entries = append(s.entries, e)
 	c := s.candidate()
-	c.ID, c.Ordinal, c.Weight = e.id, ordinal, e.endpoint.Weight
+	c.ID, c.Ordinal, c.Weight = e.endpoint.ID, ordinal, weight
 	c.CachedTokens = s.tokens(r, s.match.Depth(e.slot))
-	e.read(&c.Load, &s.match, now, p.config.ReportMaxAge)
+	e.read(&c.Load, &s.match, s.now, p.config.ReportMaxAge)
+	s.seen = append(s.seen, c.Load.InFlight)
+	s.total += c.Load.InFlight
+	s.weight += weight
+	s.fullest, s.lightest = max(s.fullest, c.Load.InFlight), min(s.lightest, weight)
+	s.ramping = s.ramping || e.joined.Load() != 0
 	if c.Load.Fresh {
 		if tokens, ok := c.Load.Report.KVCacheTokens.Get(); ok && e.capacity.reported(tokens) {
 			p.index.SetCapacity(e.slot, e.capacity.blocks())
@@ -214,38 +236,49 @@ func (s *scratch) candidate() *balancer.Candidate {
 
 // bound removes the candidates that are at their limit of requests in flight.
 // It is false if all are.
-func (p *Pool) bound(s *scratch, now time.Time) bool {
-	total, weight := 0, 0
-	for i := range s.info.Candidates {
-		total += s.info.Candidates[i].Load.InFlight
-		weight += s.info.Candidates[i].Weight
+func (p *Pool) bound(s *scratch) bool {
+	if !s.ramping && s.fullest < p.limit(s, s.lightest) {
+		return true // nobody is, as is usual
 	}
-	nano := now.UnixNano()
-	kept, ofWeight, weightLimit := 0, 0, 0
+	kept := 0
 	for i := range s.info.Candidates {
 		c, e := &s.info.Candidates[i], s.entries[i]
-		if c.Weight != ofWeight {
-			ofWeight, weightLimit = c.Weight, p.config.Bound.Limit(total, c.Weight, weight)
-		}
-		limit := weightLimit
-		if share := e.ramp(nano, p.config.SlowStart); share < 1 {
-			limit = max(1, int(share*float64(min(limit, total+1))))
-		}
-		limit = min(limit, p.config.MaxInFlight)
-		if c.Load.InFlight >= limit {
+		if c.Load.InFlight >= p.limitOf(s, e) {
 			continue
 		}
 		if kept != i {
-			s.info.Candidates[kept], s.entries[kept] = *c, e
+			s.info.Candidates[kept], s.entries[kept], s.seen[kept] = *c, e, s.seen[i]
 		}
-		s.limits, s.seen = append(s.limits, limit), append(s.seen, c.Load.InFlight)
 		kept++
 	}
 	if kept == 0 {
 		return p.relax(s)
 	}
-	s.info.Candidates, s.entries = s.info.Candidates[:kept], s.entries[:kept]
+	s.keep(kept)
 	return true
+}
+
+// limit is the most requests in flight that a candidate of the given weight may
+// have.
+func (p *Pool) limit(s *scratch, weight int) int {
+	if s.relaxed {
+		return p.config.MaxInFlight
+	}
+	return min(p.config.Bound.Limit(s.total, weight, s.weight), p.config.MaxInFlight)
+}
+
+// limitOf is the limit of one that may not have its full share yet.
+func (p *Pool) limitOf(s *scratch, e *entry) int {
+	limit := p.limit(s, e.endpoint.Weight)
+	if share := e.ramp(s.nano, p.config.SlowStart); share < 1 && !s.relaxed {
+		limit = min(limit, max(1, int(share*float64(min(limit, s.total+1)))))
+	}
+	return limit
+}
+
+// keep drops all but the first n candidates.
+func (s *scratch) keep(n int) {
+	s.info.Candidates, s.entries, s.seen = s.info.Candidates[:n], s.entries[:n], s.seen[:n]
 }
 
 // relax is for the case that every candidate is at its limit: the least loaded
@@ -264,10 +297,9 @@ func (p *Pool) relax(s *scratch) bool {
 	if best < 0 {
 		return false
 	}
-	s.info.Candidates[0], s.entries[0] = s.info.Candidates[best], s.entries[best]
-	s.info.Candidates, s.entries = s.info.Candidates[:1], s.entries[:1]
-	s.limits = append(s.limits[:0], p.config.MaxInFlight)
-	s.seen = append(s.seen[:0], s.info.Candidates[0].Load.InFlight)
+	s.info.Candidates[0], s.entries[0], s.seen[0] = s.info.Candidates[best], s.entries[best], s.seen[best]
+	s.keep(1)
+	s.relaxed = true
 	return true
 }
 
@@ -284,6 +316,6 @@ func (s *scratch) relate(r *Request) {
 	}
 }
 
-func saturated(now time.Time, retryAt int64) error {
-	return &SaturatedError{RetryAfter: max(time.Second, time.Duration(retryAt-now.UnixNano()))}
+func saturated(now, retryAt int64) error {
+	return &SaturatedError{RetryAfter: max(time.Second, time.Duration(retryAt-now))}
 }

@@ -28,6 +28,8 @@ type Config struct {
 	// KVCacheTokens is the size of the KV cache, in tokens, of endpoints that
 	// don't say. Zero means it is learned.
 	KVCacheTokens int
+	// Queue is where requests wait that came by Acquire.
+	Queue Queue
 	// Breaker takes endpoints that fail out of the choice.
 	Breaker Breaker
 	// SlowStart is the time in which an endpoint that joins a running pool
@@ -92,6 +94,9 @@ func (c *Config) setDefaults() error {
 		return fmt.Errorf("router: ReportMaxAge %v is negative", c.ReportMaxAge)
 	case c.ReportMaxAge == 0:
 		c.ReportMaxAge = 5 * time.Second
+	}
+	if err := c.Queue.setDefaults(); err != nil {
+		return err
 	}
 	return c.Breaker.setDefaults()
 }

@@ -17,6 +17,10 @@ type Decision struct {
 	Endpoint Endpoint
 	// Reason says why, in a word.
 	Reason balancer.Reason
+	// Held is what the request last waited for in the queue, and Waited how long
+	// it was there. Both are zero for what was sent when it came.
+	Held   Hold
+	Waited time.Duration
 
 	// PromptTokens is the size of the prompt, as known or estimated.
 	PromptTokens int
@@ -80,7 +84,7 @@ const (
 	released
 )
 
-func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *entry, now time.Time) *Decision {
+func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *entry) *Decision {
 	c := &s.info.Candidates[choice.Index]
 	d := &Decision{
 		Endpoint:         e.endpoint,
@@ -90,10 +94,10 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 		BestCachedTokens: s.tokens(r, s.match.Deepest),
 		Continues:        s.info.Continues,
 		InFlight:         s.seen[choice.Index],
-		Limit:            s.limits[choice.Index],
+		Limit:            p.limitOf(s, e),
 		Candidates:       len(s.entries),
 		Cost:             choice.Cost,
-		At:               now,
+		At:               s.now,
 	}
 	if s.info.Keyed && len(s.order) > 0 {
 		d.Home = s.home
@@ -119,7 +123,9 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 
 // FirstToken says that the answer has begun: the prefill is over, and what is
 // left is decoding. Without it the request counts as prefill until Release.
-// Further calls do nothing.
+// Further calls do nothing. An answer that comes in one piece has no first token
+// to tell of: calling this at its end would teach the pool a speed of prefill that
+// is far too low.
 func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
 
 // FirstTokenAt is FirstToken at a given time.
@@ -129,7 +135,9 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
-	l.pool.announce(d, now, FirstToken, nil)
+	l.member.untold.add(0)
+	l.pool.announce(d, Event{Kind: FirstToken, At: now})
+	l.pool.dispatch(now)
 	if d.shadow != nil {
 		d.shadow.FirstTokenAt(now)
 	}
@@ -142,6 +150,17 @@ func (d *Decision) Release(o Outcome) bool { return d.ReleaseAt(time.Now(), o) }
 
 // ReleaseAt is Release at a given time.
 func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
+	return d.release(now, o, o.Abandoned || o.verdict() == good)
+}
+
+// withdraw releases a decision of which no endpoint has heard.
+func (d *Decision) withdraw(now time.Time) {
+	d.release(now, Outcome{Abandoned: true}, false)
+}
+
+// release is ReleaseAt; computed says whether the endpoint is believed to have
+// computed the prompt, or to be at it, if it has not answered.
+func (d *Decision) release(now time.Time, o Outcome, computed bool) bool {
 	l := &d.lease
 	if l.pool == nil {
 		return false
@@ -151,15 +170,19 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 		return false
 	}
 	v := o.verdict()
-	l.release(now, was == prefilling, v)
+	l.release(now, was == prefilling, computed, v)
+	if was == prefilling && v == good {
+		l.member.untold.add(1)
+	}
 	l.pool.learn(d, now, v, &o)
-	l.pool.announce(d, now, Released, &o)
+	l.pool.announceReleased(d, now, v, was == prefilling && !computed)
 	if d.shadow != nil {
-		d.shadow.ReleaseAt(now, o.seenBy(d, d.shadow))
+		d.shadow.release(now, o.seenBy(d, d.shadow), computed || d.shadow.Endpoint.ID != d.Endpoint.ID)
 	}
 	if f := l.pool.config.Hooks.Released; f != nil {
 		f(d, o)
 	}
+	l.pool.dispatch(now)
 	return true
 }
 
@@ -170,12 +193,16 @@ func (l *lease) firstToken(now time.Time) {
 	l.endDuplicate()
 }
 
-func (l *lease) release(now time.Time, prefill bool, v verdict) {
+func (l *lease) release(now time.Time, prefill, computed bool, v verdict) {
 	m := l.member
 	if prefill {
 		l.endDuplicate()
 	}
-	l.pool.index.Unpin(l.pin, now.UnixNano())
+	if prefill && !computed {
+		l.pool.index.Withdraw(l.pin)
+	} else {
+		l.pool.index.Unpin(l.pin, now.UnixNano())
+	}
 	m.ledger.Release(now, l.uncached, prefill)
 	if m.ledger.InFlight() == 0 {
 		l.pool.becameIdle(m)
@@ -211,8 +238,14 @@ func (p *Pool) learn(d *Decision, now time.Time, v verdict, o *Outcome) {
 		wait := min(max(o.RetryAfter, time.Second), maxBackPressure)
 		m.busyUntil.Store(nano + int64(wait))
 	case good:
-		if _, ok := o.CachedTokens.Get(); ok && d.lease.measured {
-			p.learnCapacity(m, d, now, o.cachedOf(d.PromptTokens))
-		}
+		d.learnCached(now, o)
+	}
+}
+
+// learnCached compares what was predicted to be cached with what the answer says.
+func (d *Decision) learnCached(now time.Time, o *Outcome) {
+	l := &d.lease
+	if _, ok := o.CachedTokens.Get(); ok && l.measured && l.pool != nil {
+		l.pool.learnCapacity(l.member, d, now, o.cachedOf(d.PromptTokens))
 	}
 }

@@ -38,8 +38,9 @@ type Event struct {
 	// end of its prompt and for its answer.
 	Own    int
 	Shared bool
-	// Failed says that the endpoint was at fault. Set in Released.
-	Failed bool
+	// Failed says that the endpoint was at fault, Uncomputed that it did not
+	// compute the prompt, so that it has not cached it either. Set in Released.
+	Failed, Uncomputed bool
 	// At is the time of the change by the clock of its pool. It is not encoded:
 	// the clock of another machine says nothing here.
 	At time.Time
@@ -73,6 +74,9 @@ func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 	}
 	if e.Failed {
 		flags |= 2
+	}
+	if e.Uncomputed {
+		flags |= 4
 	}
 	b = append(b, eventVersion, byte(e.Kind), flags)
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
@@ -116,7 +120,8 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 	if b[0] != eventVersion {
 		return fmt.Errorf("%w: version %d", ErrEvent, b[0])
 	}
-	got := Event{Kind: EventKind(b[1]), Shared: b[2]&1 != 0, Failed: b[2]&2 != 0, Origin: binary.LittleEndian.Uint64(b[3:])}
+	got := Event{Kind: EventKind(b[1]), Origin: binary.LittleEndian.Uint64(b[3:])}
+	got.Shared, got.Failed, got.Uncomputed = b[2]&1 != 0, b[2]&2 != 0, b[2]&4 != 0
 	if got.Kind < Sent || got.Kind > Released {
 		return fmt.Errorf("%w: kind %d", ErrEvent, b[1])
 	}
@@ -156,28 +161,23 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 }
 
 func (p *Pool) announceSent(d *Decision, s *scratch) {
-	f := p.config.Hooks.Announce
-	if f == nil {
-		return
-	}
 	d.lease.id = s.info.Seq
-	f(&Event{
-		Kind: Sent, Origin: p.config.Origin, ID: s.info.Seq, Endpoint: d.Endpoint.ID,
-		Blocks: s.chain, Tokens: d.lease.uncached, Own: s.ownBlocks(), Shared: !s.info.Continues, At: d.At,
+	p.announce(d, Event{
+		Kind: Sent, Endpoint: d.Endpoint.ID, Blocks: s.chain, Tokens: d.lease.uncached, Own: s.ownBlocks(),
+		Shared: !s.info.Continues, At: d.At,
 	})
 }
 
-func (p *Pool) announce(d *Decision, now time.Time, kind EventKind, o *Outcome) {
-	f := p.config.Hooks.Announce
-	if f == nil {
-		return
+func (p *Pool) announceReleased(d *Decision, now time.Time, v verdict, uncomputed bool) {
+	p.announce(d, Event{Kind: Released, Failed: v == poor || v == bad, Uncomputed: uncomputed, At: now})
+}
+
+func (p *Pool) announce(d *Decision, e Event) {
+	if f := p.config.Hooks.Announce; f != nil {
+		e.Origin, e.ID = p.config.Origin, d.lease.id
+		told := e // allocates only here
+		f(&told)
 	}
-	e := Event{Kind: kind, Origin: p.config.Origin, ID: d.lease.id, At: now}
-	if o != nil {
-		v := o.verdict()
-		e.Failed = v == poor || v == bad
-	}
-	f(&e)
 }
 
 // Bus carries the events of several pools in one process to each other. The

@@ -79,18 +79,18 @@ func huge(b []byte) []byte {
 }
 
 // Which outcomes are laid to the endpoint by those who are told.
-func TestEvent_FailedIsTheEndpointsFault(t *testing.T) {
+func TestEvent_ReleasedSaysWhatTheOutcomeMeans(t *testing.T) {
 	for _, c := range []struct {
-		outcome router.Outcome
-		want    bool
+		outcome            router.Outcome
+		failed, uncomputed bool
 	}{
-		{router.Outcome{}, false},
-		{refused, true},
-		{router.Outcome{StatusCode: 500}, true},
-		{router.Outcome{StatusCode: 503}, true},
-		{router.Outcome{StatusCode: 429}, false},
-		{router.Outcome{StatusCode: 404}, false},
-		{router.Outcome{Abandoned: true, StatusCode: 500}, false},
+		{router.Outcome{}, false, false},
+		{refused, true, true},
+		{router.Outcome{StatusCode: 500}, true, true},
+		{router.Outcome{StatusCode: 503}, true, true},
+		{router.Outcome{StatusCode: 429}, false, true},
+		{router.Outcome{StatusCode: 404}, false, true},
+		{router.Outcome{Abandoned: true, StatusCode: 500}, false, false},
 	} {
 		var got []router.Event
 		p := newPool(t, router.Config{Endpoints: fleet(1), Origin: 3, Hooks: router.Hooks{Announce: func(e *router.Event) { got = append(got, *e) }}})
@@ -100,7 +100,7 @@ func TestEvent_FailedIsTheEndpointsFault(t *testing.T) {
 		pick(t, p, router.Request{Prefix: prompt(1, 2)}).ReleaseAt(at, c.outcome)
 		want := []router.Event{
 			{Kind: router.Sent, Origin: 3, ID: 1, Endpoint: "e0", Blocks: prompt(1, 2).Blocks, Tokens: 512, Own: 1, Shared: true, At: start},
-			{Kind: router.Released, Origin: 3, ID: 1, Failed: c.want, At: at},
+			{Kind: router.Released, Origin: 3, ID: 1, Failed: c.failed, Uncomputed: c.uncomputed, At: at},
 		}
 		require.Equal(t, want, got, "%+v", c.outcome)
 	}

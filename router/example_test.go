@@ -1,9 +1,11 @@
 package router_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/tokenprefix"
@@ -38,6 +40,39 @@ func Example() {
 		fmt.Println(d.Reason, d.HomeRank)
 	}
 	// Output: cold 0
+}
+
+// A request that may wait is held for as long as its endpoint has others to compute
+// and no other is better. Its context says how long that may take.
+func ExamplePool_Acquire() {
+	pool, err := router.New(router.Config{
+		Endpoints: []router.Endpoint{{ID: "a", Weight: 1}}, MaxInFlight: 1,
+		Queue: router.Queue{MaxLength: 100, MaxWait: 30 * time.Second},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	first, err := pool.Acquire(context.Background(), router.Request{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	go first.Release(router.Outcome{StatusCode: 200}) // makes room, sooner or later
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	d, err := pool.Acquire(ctx, router.Request{Tenant: "a"})
+	switch {
+	case errors.Is(err, router.ErrSaturated):
+		fmt.Println("503 with Retry-After: the queue is full, or it took too long")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		fmt.Println("nobody is waiting for the answer")
+	case err != nil:
+		fmt.Println("503")
+	default:
+		defer d.Release(router.Outcome{StatusCode: 200})
+		fmt.Println("sent to", d.Endpoint.ID)
+	}
+	// Output: sent to a
 }
 
 func ExampleHooks() {

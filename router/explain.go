@@ -15,6 +15,9 @@ func (d *Decision) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v, %d of %d tokens cached (best %d), %d in flight (limit %s)",
 		d.Endpoint.ID, d.Reason, d.CachedTokens, d.PromptTokens, d.BestCachedTokens, d.InFlight, limitText(d.Limit))
+	if d.Held != NotHeld {
+		fmt.Fprintf(&b, ", waited %v for %v", d.Waited, d.Held)
+	}
 	if d.Home != "" {
 		fmt.Fprintf(&b, ", home %s, rank %d", d.Home, d.HomeRank)
 	}
@@ -38,6 +41,8 @@ func limitText(limit int) string {
 type explanation struct {
 	Endpoint         string          `json:"endpoint"`
 	Reason           balancer.Reason `json:"reason"`
+	Held             string          `json:"held,omitempty"` // absent: it did not wait
+	WaitedMillis     float64         `json:"waited_ms,omitempty"`
 	PromptTokens     int             `json:"prompt_tokens"`
 	CachedTokens     int             `json:"cached_tokens"`
 	BestCachedTokens int             `json:"best_cached_tokens"`
@@ -63,12 +68,15 @@ func (d *Decision) MarshalJSON() ([]byte, error) {
 	if d.Limit != math.MaxInt {
 		e.Limit = d.Limit
 	}
+	if d.Held != NotHeld {
+		e.Held, e.WaitedMillis = d.Held.String(), float64(d.Waited)/1e6
+	}
 	return json.Marshal(e)
 }
 
 // LogValue implements slog.LogValuer.
 func (d *Decision) LogValue() slog.Value {
-	return slog.GroupValue(
+	about := []slog.Attr{
 		slog.String("endpoint", d.Endpoint.ID),
 		slog.String("reason", d.Reason.String()),
 		slog.Int("prompt_tokens", d.PromptTokens),
@@ -78,5 +86,9 @@ func (d *Decision) LogValue() slog.Value {
 		slog.Int("home_rank", d.HomeRank),
 		slog.Int("in_flight", d.InFlight),
 		slog.Float64("cost", d.Cost.Total),
-	)
+	}
+	if d.Held != NotHeld {
+		about = append(about, slog.String("held", d.Held.String()), slog.Duration("waited", d.Waited))
+	}
+	return slog.GroupValue(about...)
 }

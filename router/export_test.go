@@ -1,6 +1,11 @@
 package router
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"github.com/warmroute/warmroute/balancer"
+)
 
 // CheckInvariants compares the pool's books with each other and with the number
 // of live decisions of each endpoint, this pool's and announced ones, that the
@@ -80,4 +85,68 @@ func (d *Decision) Probe() (generation any, probe bool) { return d.lease.member,
 // LearnedCapacity returns what the pool takes for an endpoint's KV cache.
 func (p *Pool) LearnedCapacity(id string) int {
 	return int(p.members.Load().find(id).capacity.tokens.Load())
+}
+
+// Rules of the queue.
+const (
+	PassInterval = passInterval
+	LookAhead    = lookAhead
+)
+
+// Allowance is allowance.
+func Allowance(own int, rate float64) time.Duration { return allowance(own, rate) }
+
+// HoldFor is holdFor at an endpoint whose cache size is known or not, and of whose
+// answers many have no first token or not.
+func HoldFor(c *balancer.Candidate, planned, uncached int, capacityKnown, untold bool) Hold {
+	m := new(member)
+	m.capacity.known.Store(capacityKnown)
+	if untold {
+		for range 100 {
+			m.untold.add(1)
+		}
+	}
+	return holdFor(c, m, planned, uncached)
+}
+
+// Tenants returns the number of tenants that the queue knows.
+func (p *Pool) Tenants() int {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return len(p.queue.tenants.byName)
+}
+
+// CheckQueue compares the queue's books with each other.
+func (p *Pool) CheckQueue() error {
+	q := &p.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tokens, waiting := 0, map[*tenant]int{}
+	for _, h := range q.held {
+		h.mu.Lock()
+		over := h.over
+		h.mu.Unlock()
+		if over {
+			return fmt.Errorf("request %d is over and held", h.seq)
+		}
+		tokens += h.own
+		if h.tenant != nil {
+			waiting[h.tenant]++
+		}
+	}
+	if n := int(q.count.Load()); n != len(q.held) {
+		return fmt.Errorf("%d requests are held, counted %d", len(q.held), n)
+	}
+	if n := int(q.tokens.Load()); n != tokens {
+		return fmt.Errorf("%d tokens are held, counted %d", tokens, n)
+	}
+	for name, t := range q.tenants.byName {
+		if t.waiting != waiting[t] {
+			return fmt.Errorf("tenant %q has %d waiting, counted %d", name, waiting[t], t.waiting)
+		}
+	}
+	if n := q.wanted.Load(); n != 0 {
+		return fmt.Errorf("%d passes are under way", n)
+	}
+	return nil
 }

@@ -47,6 +47,14 @@ func (p *Pool) SetEndpoints(endpoints []Endpoint) error {
 
 // SetEndpointsAt is SetEndpoints at a given time.
 func (p *Pool) SetEndpointsAt(now time.Time, endpoints []Endpoint) error {
+	if err := p.setEndpoints(now, endpoints); err != nil {
+		return err
+	}
+	p.dispatch(now)
+	return nil
+}
+
+func (p *Pool) setEndpoints(now time.Time, endpoints []Endpoint) error {
 	sorted, err := checkEndpoints(endpoints)
 	if err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/warmroute/warmroute/balancer"
 	"github.com/warmroute/warmroute/loadstats"
 	"github.com/warmroute/warmroute/router"
@@ -136,20 +138,30 @@ func TestSetEndpoints_URLWithPasswordStaysTheSame(t *testing.T) {
 	d.ReleaseAt(start, router.Outcome{})
 }
 
-// The answer's cached tokens were found by the prefill endpoint: the decode
-// endpoint learns nothing from them, even if one pool has both.
+// The answer's cached tokens were found by the prefill endpoint, whether or not it
+// has been released before: the decode endpoint learns nothing from them.
 func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
-	p := newPool(t, router.Config{Endpoints: fleet(1)})
-	fill := prompt(1, 3000) // more than the first guess of the capacity
-	pick(t, p, router.Request{Prefix: fill}).ReleaseAt(start, router.Outcome{})
-	pair, err := (&router.PrefillDecode{Prefill: p, Decode: p}).Pick(router.Request{Prefix: prompt(2, 10), At: start})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair.FirstTokenAt(start)
-	pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
-	if got := p.LearnedCapacity("e0"); got != 256<<10 {
-		t.Errorf("capacity = %d, want it untouched", got)
+	for _, streams := range []bool{false, true} {
+		var pools [2]*router.Pool
+		for i := range pools {
+			pools[i] = newPool(t, router.Config{Endpoints: fleet(1)})
+			fill := prompt(1, 3000) // more than the first guess of the capacity
+			pick(t, pools[i], router.Request{Prefix: fill}).ReleaseAt(start, router.Outcome{})
+		}
+		pair, err := (&router.PrefillDecode{Prefill: pools[0], Decode: pools[1]}).Pick(router.Request{Prefix: prompt(2, 10), At: start})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if streams {
+			pair.FirstTokenAt(start)
+		}
+		for range 2 { // the second one does nothing
+			pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
+			prefill, decode := pools[0].LearnedCapacity("e0"), pools[1].LearnedCapacity("e0")
+			if prefill != (256<<10)*17/16 || decode != 256<<10 {
+				t.Errorf("streams %v: capacities %d and %d, want the first one to have grown once", streams, prefill, decode)
+			}
+		}
 	}
 }
 
@@ -187,6 +199,104 @@ func TestPool_MissesOfOneBlockProveNothing(t *testing.T) {
 	}
 	if got := p.LearnedCapacity("e0"); got > 256<<10 {
 		t.Errorf("capacity = %d after answers that found nothing", got)
+	}
+}
+
+// What an endpoint did not compute it has not cached, here and in the pools that
+// hear of it; what others have used since stays.
+func TestRelease_WhatWasNotComputedIsNotCached(t *testing.T) {
+	long := prompt(1, 8)
+	short := *long
+	short.Blocks, short.Tokens, short.Tail = long.Blocks[:5], 5*router.BlockTokens, 0
+	for _, c := range []struct {
+		outcome router.Outcome
+		began   bool // to answer
+		want    int  // blocks cached afterwards
+	}{
+		{router.Outcome{}, false, 8},
+		{router.Outcome{Abandoned: true}, false, 8}, // the engine was at it, for all we know
+		{refused, false, 3},
+		{refused, true, 8},
+		{router.Outcome{StatusCode: 429}, false, 3},
+		{router.Outcome{StatusCode: 400}, false, 3},
+	} {
+		for ask := range 4 {
+			shared := ask >= 2
+			var bus router.Bus
+			var pools [2]*router.Pool
+			for i := range pools {
+				pools[i] = newPool(t, router.Config{Endpoints: fleet(1), Origin: uint64(i + 1), Hooks: router.Hooks{Announce: bus.Announce}})
+				require.NoError(t, bus.Join(pools[i]))
+			}
+			begin := *long
+			begin.Blocks, begin.Tokens, begin.Tail = long.Blocks[:3], 3*router.BlockTokens, 0
+			pick(t, pools[0], router.Request{Prefix: &begin}).ReleaseAt(start, router.Outcome{})
+			at := start.Add(time.Second)
+			d := pick(t, pools[0], router.Request{Prefix: long, At: at})
+			want := c.want
+			if shared {
+				pick(t, pools[0], router.Request{Prefix: &short, At: at}).ReleaseAt(at.Add(time.Second), router.Outcome{})
+				want = max(want, 5)
+			}
+			if c.began {
+				d.FirstTokenAt(at.Add(2 * time.Second))
+			}
+			d.ReleaseAt(at.Add(2*time.Second), c.outcome)
+			for _, p := range pools {
+				if err := p.CheckInvariants(nil); err != nil {
+					t.Error(err)
+				}
+			}
+			again := pick(t, pools[ask%2], router.Request{Prefix: long, At: at.Add(time.Minute)})
+			if got := again.CachedTokens / router.BlockTokens; got != want {
+				t.Errorf("pool %d, %+v, began %v, shared %v: %d blocks cached, want %d", ask%2, c.outcome, c.began, shared, got, want)
+			}
+		}
+	}
+}
+
+// A decision that a hook's panic keeps from its caller is released, and as if it
+// had never been made.
+func TestPick_PanicsOfHooksLeaveNothingBehind(t *testing.T) {
+	for _, hook := range []string{"decided", "announce", "compare"} {
+		fail := true
+		panics := func() {
+			if fail {
+				fail = false
+				panic(hook)
+			}
+		}
+		var c router.Config
+		switch hook {
+		case "decided":
+			c.Hooks.Decided = func(*router.Decision) { panics() }
+		case "announce":
+			c.Hooks.Announce = func(*router.Event) { panics() }
+		}
+		c.Endpoints = fleet(3)
+		p, candidate := newPool(t, c), newPool(t, router.Config{Endpoints: fleet(3)})
+		r := &router.Shadow{Router: p, Candidate: candidate}
+		if hook == "compare" {
+			r.Compare = func(_, _ *router.Decision) { panics() }
+		}
+		func() {
+			defer func() {
+				if got := recover(); got != hook {
+					t.Errorf("Pick recovered %v, want the panic of %s", got, hook)
+				}
+			}()
+			_, _ = r.Pick(router.Request{Prefix: prompt(1, 5), At: start})
+		}()
+		for _, p := range []*router.Pool{p, candidate} {
+			if err := p.CheckInvariants(nil); err != nil {
+				t.Errorf("after the panic of %s: %v", hook, err)
+			}
+			d := pick(t, p, router.Request{Prefix: prompt(1, 5)})
+			if d.CachedTokens != 0 || d.InFlight != 0 {
+				t.Errorf("after the panic of %s: %v", hook, d)
+			}
+			d.ReleaseAt(start, router.Outcome{})
+		}
 	}
 }
 

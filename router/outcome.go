@@ -7,7 +7,8 @@ import (
 )
 
 // Outcome says how a request ended. The zero value is success about which
-// nothing more is known.
+// nothing more is known. A prompt whose answer has not begun when it ends with an
+// error or a status from 400 on is not believed to be cached at the endpoint.
 type Outcome struct {
 	// Err is the error on the way to the endpoint, such as a failed dial or a
 	// broken connection. It counts against the endpoint.

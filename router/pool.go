@@ -30,6 +30,8 @@ type Pool struct {
 	waiting   atomic.Bool   // somebody waits for that
 
 	remote remote // decisions of other pools
+
+	queue queue // of Acquire
 }
 
 // New returns a pool, or what is wrong with its configuration.
@@ -39,6 +41,8 @@ func New(c Config) (*Pool, error) {
 	}
 	p := &Pool{config: c, index: prefixindex.New()}
 	p.scratch.New = func() any { return new(scratch) }
+	p.queue.watch = make(chan struct{}, 1)
+	p.queue.watch <- struct{}{}
 	p.members.Store(&snapshot{})
 	if err := p.SetEndpointsAt(time.Time{}, c.Endpoints); err != nil {
 		return nil, err
@@ -55,42 +59,57 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}
+	if err := p.admit(&r, now); err != nil {
+		return nil, err
+	}
+	s := p.scratch.Get().(*scratch)
+	defer p.release(s)
+	s.describe(&r, now)
+	p.number(s)
+	for {
+		p.index.Match(&s.match, s.chain, s.nano)
+		choice, err := p.choose(s, &r)
+		if err != nil {
+			return nil, err
+		}
+		d := p.reserve(s, &r, choice)
+		if d == nil {
+			continue // somebody else was faster, perhaps with the same prefix
+		}
+		p.decided(d, s)
+		return d, nil
+	}
+}
+
+// admit checks a request and counts it.
+func (p *Pool) admit(r *Request, now time.Time) error {
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
-		return nil, fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
+		return fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
 	}
 	p.dropOldRemote(now)
 	if len(r.Exclude) == 0 {
 		p.retries.earn()
 	} else if !p.retries.take() {
-		return nil, ErrRetryBudget
+		return ErrRetryBudget
 	}
-
-	s := p.scratch.Get().(*scratch)
-	defer p.release(s)
-	s.describe(&r)
-	s.info.Seq = p.seq.Add(1) - 1
-	s.info.Random = mix(p.config.Seed ^ mix(s.info.Seq))
-	for {
-		p.index.Match(&s.match, s.chain, now.UnixNano())
-		choice, err := p.choose(s, &r, now)
-		if err != nil {
-			return nil, err
-		}
-		d := p.reserve(s, &r, choice, now)
-		if d == nil {
-			continue // somebody else was faster, perhaps with the same prefix
-		}
-		if p.config.Hooks.Decided != nil {
-			p.config.Hooks.Decided(d)
-		}
-		return d, nil
-	}
+	return nil
 }
 
+// number gives a request its number and with it its pseudo-random one.
+func (p *Pool) number(s *scratch) {
+	s.info.Seq = p.seq.Add(1) - 1
+	s.info.Random = p.random(s.info.Seq)
+}
+
+func (p *Pool) random(seq uint64) uint64 { return mix(p.config.Seed ^ mix(seq)) }
+
 // choose collects the candidates and asks the policy.
-func (p *Pool) choose(s *scratch, r *Request, now time.Time) (balancer.Choice, error) {
-	if err := p.collect(s, r, now); err != nil {
+func (p *Pool) choose(s *scratch, r *Request) (balancer.Choice, error) {
+	if err := p.collect(s, r); err != nil {
 		return balancer.Choice{}, err
+	}
+	if s.queued {
+		s.plan.apply(s)
 	}
 	if i, ok := p.duplicate(s, r); ok {
 		return balancer.Choice{Index: i, Reason: balancer.Duplicate}, nil
@@ -146,32 +165,47 @@ func (p *Pool) duplicate(s *scratch, r *Request) (int, bool) {
 }
 
 // reserve takes the chosen place, unless it has changed since it was looked at.
-func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice, now time.Time) *Decision {
+func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision {
 	c := &s.info.Candidates[choice.Index]
 	e := s.entries[choice.Index]
 	uncached := max(0, s.info.PromptTokens-c.CachedTokens)
-	if !e.ledger.Reserve(now, s.seen[choice.Index], uncached) {
+	if !e.ledger.Reserve(s.now, s.seen[choice.Index], uncached) {
 		return nil
 	}
-	probe, ok := e.circuit.begin(now.UnixNano())
+	probe, ok := e.circuit.begin(s.nano)
 	if e.closed.Load() || !ok && !s.broken {
 		if probe {
-			e.circuit.end(now.UnixNano(), now.UnixNano(), silent, true, &p.config.Breaker)
+			e.circuit.end(s.nano, s.nano, silent, true, &p.config.Breaker)
 		}
-		e.ledger.Release(now, uncached, true)
+		e.ledger.Release(s.now, uncached, true)
 		p.becameIdle(e.member)
 		return nil
 	}
-	d := newDecision(p, s, r, choice, e, now)
+	d := newDecision(p, s, r, choice, e)
 	l := &d.lease
-	l.sent, l.uncached, l.probe = now, uncached, probe
-	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), now.UnixNano(), !s.info.Continues)
+	l.sent, l.uncached, l.probe = s.now, uncached, probe
+	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}
 	e.picks.Add(1)
-	p.announceSent(d, s)
 	return d
+}
+
+// decided calls the hooks for a new decision. If one panics, nobody gets the decision
+// to release it.
+func (p *Pool) decided(d *Decision, s *scratch) {
+	told := false
+	defer func() {
+		if !told {
+			d.withdraw(d.At)
+		}
+	}()
+	p.announceSent(d, s)
+	if f := p.config.Hooks.Decided; f != nil {
+		f(d)
+	}
+	told = true
 }
 
 // mix is the finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable

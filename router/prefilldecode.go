@@ -29,7 +29,7 @@ func (r *PrefillDecode) Pick(req Request) (*Pair, error) {
 	req.Prefix, req.Key = nil, ""
 	decode, err := r.Decode.Pick(req)
 	if err != nil {
-		prefill.ReleaseAt(req.At, Outcome{Abandoned: true})
+		prefill.withdraw(req.At)
 		return nil, err
 	}
 	return &Pair{prefill, decode}, nil
@@ -48,13 +48,17 @@ func (p *Pair) FirstTokenAt(now time.Time) {
 
 // Release gives both places back. What went wrong before the first token is laid
 // to the prefill endpoint, what came later to the decode endpoint; a request that
-// ended well speaks for both.
+// ended well speaks for both, and its cached tokens for the prefill endpoint.
 func (p *Pair) Release(o Outcome) { p.ReleaseAt(time.Now(), o) }
 
 // ReleaseAt is Release at a given time.
 func (p *Pair) ReleaseAt(now time.Time, o Outcome) {
-	if p.Prefill.ReleaseAt(now, o) && o.verdict() != good {
+	ended, well := p.Prefill.ReleaseAt(now, o), o.verdict() == good
+	switch {
+	case ended && !well:
 		o = Outcome{Abandoned: true}
+	case !ended && well && p.Decode.lease.state.Load() != released:
+		p.Prefill.learnCached(now, &o) // the first token came before the usage
 	}
 	p.Decode.ReleaseAt(now, o)
 }

@@ -55,6 +55,7 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 		p.remote.mu.Unlock()
 		if l != nil && l.state.CompareAndSwap(prefilling, decoding) {
 			l.firstToken(now)
+			p.dispatch(now)
 		}
 	case Released:
 		p.remote.mu.Lock()
@@ -62,7 +63,8 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 		delete(p.remote.leases, id)
 		p.remote.mu.Unlock()
 		if l != nil {
-			l.end(now, e.Failed)
+			l.end(now, e)
+			p.dispatch(now)
 		}
 	}
 	return nil
@@ -106,13 +108,13 @@ func (p *Pool) addTo(id string, now time.Time, tokens int) *member {
 }
 
 // end releases what another pool announced.
-func (l *lease) end(now time.Time, failed bool) {
+func (l *lease) end(now time.Time, e *Event) {
 	v := good
-	if failed {
+	if e.Failed {
 		v = bad
 	}
 	if was := l.state.Swap(released); was != released {
-		l.release(now, was == prefilling, v)
+		l.release(now, was == prefilling, !e.Uncomputed, v)
 	}
 }
 
@@ -124,6 +126,7 @@ func (p *Pool) Disconnect(origin uint64) { p.DisconnectAt(time.Now(), origin) }
 // DisconnectAt is Disconnect at a given time.
 func (p *Pool) DisconnectAt(now time.Time, origin uint64) {
 	p.dropRemote(now, func(id remoteID, _ *lease) bool { return id.origin == origin })
+	p.dispatch(now)
 }
 
 // dropOldRemote releases the requests of other pools whose release got lost, if it
@@ -159,7 +162,7 @@ func (p *Pool) dropRemote(now time.Time, which func(remoteID, *lease) bool) {
 	})
 	for _, l := range over {
 		if was := l.state.Swap(released); was != released {
-			l.release(now, was == prefilling, silent)
+			l.release(now, was == prefilling, true, silent)
 		}
 	}
 }

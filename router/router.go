@@ -10,6 +10,9 @@
 //	defer d.Release(outcome)        // exactly once, whatever happens
 //	... forward to d.Endpoint.URL, call d.FirstToken() when the answer begins
 //
+// Pool.Acquire instead of Pick may hold a request until its endpoint has room:
+// the same decision, taken as late as possible.
+//
 // [Pool] is the Router to use: prefix affinity by default, any
 // [balancer.Policy] by configuration. [PrefillDecode] and [Shadow] compose
 // routers.
@@ -33,12 +36,18 @@ type Router interface {
 // request about which nothing is known: it goes by load.
 type Request struct {
 	// Prefix is the signature of the prompt. It is read during the call of Pick
-	// only.
+	// or Acquire only.
 	Prefix *tokenprefix.Signature
 	// Key is an explicit affinity key, such as a session id: requests with the
 	// same key have the same home. With a Prefix it moves only the home;
 	// without one it stands for the prompt.
 	Key string
+	// Tenant is who pays for the request, for Queue.Fair. Requests without one
+	// belong to one tenant.
+	Tenant string
+	// HeadStart is the request's priority in the queue: it is ordered there as if
+	// it had come so much earlier, or later if negative.
+	HeadStart time.Duration
 	// MaxOutputTokens is the most the request may generate, zero if unknown.
 	MaxOutputTokens int
 	// Exclude lists the IDs of endpoints that were tried for this request
@@ -47,7 +56,8 @@ type Request struct {
 	Exclude []string
 	// Eligible says whether an endpoint can serve the request at all, for
 	// example because it has the LoRA adapter. Nil means all can. It is called
-	// during Pick, with no lock held, and must not call the router.
+	// during Pick, with no lock held, and must not call the router. Acquire calls
+	// it for as long as the request waits, from whatever goroutine makes room.
 	Eligible func(*Endpoint) bool
 	// At is the time of the request. Zero means time.Now(); simulations and
 	// tests give their own.

@@ -42,12 +42,15 @@ func (s *Shadow) Pick(req Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	answered := false
+	defer func() {
+		if !answered {
+			d.withdraw(req.At) // and with it what shadows it
+		}
+	}()
 	c, err := s.Candidate.Pick(req)
 	if err != nil {
 		c = nil
-	}
-	if s.Compare != nil {
-		s.Compare(d, c)
 	}
 	// Either may be shadowed itself already.
 	last := d
@@ -55,5 +58,9 @@ func (s *Shadow) Pick(req Request) (*Decision, error) {
 		last = last.shadow
 	}
 	last.shadow = c
+	if s.Compare != nil {
+		s.Compare(d, c)
+	}
+	answered = true
 	return d, nil
 }

@@ -63,7 +63,7 @@ func runPolicy(ctx context.Context, o *options, p policy, l load, shown *progres
 	clock := newClock(o.speed)
 	transport := reverseproxy.NewTransport()
 	defer transport.CloseIdleConnections()
-	server := &http.Server{Handler: &reverseproxy.Handler{Router: pool, Hasher: p.hasher(), Transport: transport, Now: clock.now}}
+	server := &http.Server{Handler: &reverseproxy.Handler{Router: pool, Queue: p.queue(pool), Hasher: p.hasher(), Transport: transport, Now: clock.now}}
 	go server.Serve(listener)
 	defer server.Close()
 	c := newClient("http://"+listener.Addr().String(), clock)

@@ -34,7 +34,7 @@ func newGateway(o *options, endpoints []router.Endpoint, stderr io.Writer) (*gat
 	}
 	g.page.Pool = g.pool
 	g.handler = &reverseproxy.Handler{
-		Router: g.pool, Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
+		Router: g.pool, Queue: o.policy.queue(g.pool), Hasher: o.policy.hasher(), Scope: reverseproxy.BearerTenant,
 		Transport: g.transport, Responses: new(reverseproxy.ResponseTable),
 	}
 	g.poller = &loadstats.Poller{Reporter: new(scrape.Scraper), Table: reports, Endpoints: g.endpointIDs}

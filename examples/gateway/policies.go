@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/warmroute/warmroute/balancer"
+	"github.com/warmroute/warmroute/examples/reverseproxy"
 	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/tokenprefix"
 )
@@ -18,16 +19,19 @@ type policy struct {
 	// bounded says that the pool bounds requests in flight on top of it. Others
 	// run bare, as they are to be compared with.
 	bounded bool
+	// queued says that requests may wait in the pool for their endpoint.
+	queued bool
 }
 
 func allPolicies() []policy {
 	return []policy{
-		{"round_robin", balancer.RoundRobin{}, false, false},
-		{"least_load", balancer.LeastLoad{}, false, false},
-		{"power_of_two", balancer.PowerOfTwo{}, false, false},
-		{"prefix_hash", prefixHash{}, true, false},
-		{"bounded_load", balancer.BoundedLoad{}, true, false},
-		{"affinity", balancer.Affinity{}, true, true},
+		{"round_robin", balancer.RoundRobin{}, false, false, false},
+		{"least_load", balancer.LeastLoad{}, false, false, false},
+		{"power_of_two", balancer.PowerOfTwo{}, false, false, false},
+		{"prefix_hash", prefixHash{}, true, false, false},
+		{"bounded_load", balancer.BoundedLoad{}, true, false, false},
+		{"affinity", balancer.Affinity{}, true, true, false},
+		{"acquire", balancer.Affinity{}, true, true, true},
 	}
 }
 
@@ -83,4 +87,12 @@ func (p policy) hasher() *tokenprefix.Hasher {
 		return nil
 	}
 	return new(tokenprefix.Hasher)
+}
+
+// queue returns where requests wait, nil if they don't.
+func (p policy) queue(pool *router.Pool) reverseproxy.Queue {
+	if !p.queued {
+		return nil
+	}
+	return pool
 }

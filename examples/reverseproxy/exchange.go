@@ -86,7 +86,7 @@ func (x *exchange) pick() error {
 	seen := h.full.moment()
 	d, err := x.choose()
 	if err != nil {
-		if x.attempt == 0 && x.asked.Eligible == nil && x.holder == "" {
+		if x.attempt == 0 && h.Queue == nil && x.asked.Eligible == nil && x.holder == "" {
 			h.full.note(seen, x.asked.At, err) // any other request would hear the same
 		}
 		return err
@@ -105,16 +105,24 @@ func (x *exchange) pick() error {
 // choose asks the router, for the holder of a response first.
 func (x *exchange) choose() (*router.Decision, error) {
 	if x.holder != "" {
-		pinned := x.asked
-		pinned.Eligible = func(e *router.Endpoint) bool { return e.ID == x.holder }
-		d, err := x.handler.Router.Pick(pinned)
+		pinned, holder := x.asked, x.holder
+		pinned.Eligible = func(e *router.Endpoint) bool { return e.ID == holder }
+		d, err := x.route(pinned)
 		if !errors.Is(err, router.ErrNoEndpoints) {
 			return d, err
 		}
 		// It has left or is failing, and the response with it: the next one will
 		// say so in its API's own words.
 	}
-	return x.handler.Router.Pick(x.asked)
+	return x.route(x.asked)
+}
+
+// route asks the queue if there is one and nothing was tried yet, else the router.
+func (x *exchange) route(r router.Request) (*router.Decision, error) {
+	if q := x.handler.Queue; q != nil && x.attempt == 0 {
+		return q.Acquire(x.client.Context(), r)
+	}
+	return x.handler.Router.Pick(r)
 }
 
 // rewrite makes the request that goes to the endpoint from the client's.

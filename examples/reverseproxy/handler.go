@@ -26,6 +26,7 @@
 package reverseproxy
 
 import (
+	"context"
 	"net/http"
 	"net/http/httputil"
 	"sync"
@@ -47,6 +48,13 @@ import (
 type Handler struct {
 	// Router picks the endpoint of each request.
 	Router router.Router
+	// Queue, if not nil, is asked in the place of Router when a request comes, and
+	// may let it wait until its endpoint has room: a router.Pool, whose Acquire says
+	// what that is good for. Retries don't wait again. Clients see nothing of it but
+	// a later answer: a comment to keep their connection alive would be the
+	// beginning of an answer, and after that neither this gateway's 503 nor the
+	// engine's own status could reach them.
+	Queue Queue
 	// Hasher makes the signatures of prompts, in blocks of router.BlockTokens,
 	// which is also its default. Nil means that bodies are not looked at, and
 	// requests go by load.
@@ -105,6 +113,11 @@ type Handler struct {
 	shared  shared
 	full    fullness
 	scratch sync.Pool // *scratch
+}
+
+// Queue picks endpoints, and may wait for them. It is safe for concurrent use.
+type Queue interface {
+	Acquire(context.Context, router.Request) (*router.Decision, error)
 }
 
 // ServeHTTP forwards one request and its answer.

@@ -17,6 +17,7 @@ func (x *exchange) ask() {
 	)
 	if h.Scope != nil {
 		scope = h.Scope(x.client)
+		x.asked.Tenant = scope.Tenant
 	}
 	text, decoded := x.text()
 	if decoded != nil {

@@ -20,48 +20,63 @@ func ablation() []policy {
 		constant("sharing=100", "half the default", balancer.Affinity{Sharing: 100}),
 		constant("sharing=400", "twice the default", balancer.Affinity{Sharing: 400}),
 		without("amortization", "copies of popular prefixes cost as much as others", func(p *balancer.PickInfo) { p.Branches = 0 }),
-		without("continues", "later turns are not told from first ones", func(p *balancer.PickInfo) { p.Continues = false }),
+		without("share", "popular prefixes may have any number of copies", func(p *balancer.PickInfo) { p.AllBranches = 0 }),
 		without("memory", "a full cache costs nothing", eachLoad(func(c *balancer.Candidate) { c.Load.CapacityTokens = 0 })),
+		told("memory=100%", "a cache is full at 100 % instead of 95 %", eachLoad(func(c *balancer.Candidate) { c.Load.CapacityTokens = c.Load.CapacityTokens * 20 / 19 })),
+		told("memory=90%", "a cache is full at 90 %", eachLoad(func(c *balancer.Candidate) { c.Load.CapacityTokens = c.Load.CapacityTokens * 18 / 19 })),
 		without("progress", "a prefill counts whole until its first token", eachLoad(func(c *balancer.Candidate) {
 			c.Load.Backlog = c.Load.PendingPrefillTokens
 		})),
 		without("backlog", "what waits for prefill costs nothing", eachLoad(func(c *balancer.Candidate) { c.Load.Backlog = 0 })),
-		{"no_own_blocks", "the shadow has no room for answers", func(_ *options, s *routertest.Scenario) {
-			s.Router = func(g *routertest.Gateway) (router.Router, error) {
-				p, err := router.New(g.Config())
-				return &shortAnswers{p}, err
-			}
-		}},
-		{"no_bound", "no bound on requests in flight", func(_ *options, s *routertest.Scenario) {
-			s.Router = func(g *routertest.Gateway) (router.Router, error) {
-				c := g.Config()
-				c.Bound.Factor = -1
-				return router.New(c)
-			}
-		}},
+		pool("no_own_blocks", "the shadow has no room for answers", func(c router.Config) (router.Router, error) {
+			p, err := router.New(c)
+			return &shortAnswers{p}, err
+		}),
+		pool("no_bound", "no bound on requests in flight", func(c router.Config) (router.Router, error) {
+			c.Bound.Factor = -1
+			return router.New(c)
+		}),
 		capacity("capacity=half", "the cache is believed half as large as it is", func(tokens int) int { return tokens / 2 }),
 		capacity("capacity=double", "the cache is believed twice as large as it is", func(tokens int) int { return tokens * 2 }),
 		capacity("capacity=learned", "nobody tells the size of the cache", func(int) int { return -1 }),
 	}
 }
 
-func constant(name, about string, a balancer.Affinity) policy {
-	return policy{name, about, func(_ *options, s *routertest.Scenario) { s.Policy = a }}
-}
-
-func without(what, about string, change func(*balancer.PickInfo)) policy {
-	return policy{"no_" + what, about, func(_ *options, s *routertest.Scenario) { s.Policy = blind{change} }}
-}
-
-func capacity(name, about string, believed func(tokens int) int) policy {
-	return policy{name, about, func(_ *options, s *routertest.Scenario) {
-		for i := range s.Engines {
-			s.Engines[i].Configured = believed(s.Engines[i].KVCacheTokens)
-		}
+// variant is affinity in a changed scenario.
+func variant(name, about string, change func(*routertest.Scenario)) policy {
+	return policy{name, about, func(o *options, s *routertest.Scenario) {
+		affinity().set(o, s)
+		change(s)
 	}}
 }
 
-// blind is affinity that is told something else than what is.
+func constant(name, about string, a balancer.Affinity) policy {
+	return variant(name, about, func(s *routertest.Scenario) { s.Policy = a })
+}
+
+func without(what, about string, change func(*balancer.PickInfo)) policy {
+	return told("no_"+what, about, change)
+}
+
+func told(name, about string, change func(*balancer.PickInfo)) policy {
+	return variant(name, about, func(s *routertest.Scenario) { s.Policy = blind{change} })
+}
+
+func pool(name, about string, make func(router.Config) (router.Router, error)) policy {
+	return variant(name, about, func(s *routertest.Scenario) {
+		s.Router = func(g *routertest.Gateway) (router.Router, error) { return make(g.Config()) }
+	})
+}
+
+func capacity(name, about string, believed func(tokens int) int) policy {
+	return variant(name, about, func(s *routertest.Scenario) {
+		for i := range s.Engines {
+			s.Engines[i].Configured = believed(s.Engines[i].KVCacheTokens)
+		}
+	})
+}
+
+// blind is affinity that is told something else than what is true.
 type blind struct{ change func(*balancer.PickInfo) }
 
 // Choose changes a copy of the input: the original is the pool's.

@@ -14,6 +14,10 @@ type aftermath struct {
 	rows   [][]string
 }
 
+func (a *aftermath) title() string {
+	return fmt.Sprintf("After the %v of e%d at %v", a.change.Kind, a.change.Endpoint, a.change.At)
+}
+
 // before is the time whose figures those after a change are compared with.
 const before = time.Minute
 
@@ -44,10 +48,12 @@ func aftermaths(changes []routertest.Change, results []result) []aftermath {
 // sum adds up the samples of some results between two times.
 type sum struct {
 	requests, hits, ttft, moved, displaced, lost, sent, newcomer float64
+
+	serving map[int]bool // endpoints that were sent something
 }
 
 func sumUp(results []*routertest.Result, from, to time.Duration, endpoint int) sum {
-	var s sum
+	s := sum{serving: make(map[int]bool)}
 	for _, r := range results {
 		for _, one := range r.Series {
 			if one.At <= from || one.At > to {
@@ -62,6 +68,9 @@ func sumUp(results []*routertest.Result, from, to time.Duration, endpoint int) s
 			s.lost += float64(one.Lost)
 			for i, e := range one.Endpoints {
 				s.sent += float64(e.Sent)
+				if e.Sent > 0 {
+					s.serving[i] = true
+				}
 				if i == endpoint {
 					s.newcomer += float64(e.Sent)
 				}
@@ -105,13 +114,12 @@ func recovery(c routertest.Change, results []*routertest.Result) []string {
 }
 
 // newcomer says how an endpoint that joined was received: its share of the
-// requests relative to an even one.
+// requests relative to an even one among those that get any.
 func newcomer(c routertest.Change, results []*routertest.Result) []string {
 	var cells []string
-	n := float64(len(results[0].Endpoints))
 	for _, span := range [][2]time.Duration{{0, 30 * time.Second}, {30 * time.Second, 60 * time.Second}, {60 * time.Second, 120 * time.Second}} {
 		s := sumUp(results, c.At+span[0], c.At+span[1], c.Endpoint)
-		cells = append(cells, fmt.Sprintf("%.2f", s.newcomer*n/max(1, s.sent)))
+		cells = append(cells, fmt.Sprintf("%.2f", s.newcomer*float64(len(s.serving))/max(1, s.sent)))
 	}
 	var own, others float64
 	for _, r := range results {

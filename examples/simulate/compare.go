@@ -33,6 +33,9 @@ type row struct {
 	Imbalance float64 `json:"imbalance"`
 	Timeouts  float64 `json:"timeouts"`
 	Lost      float64 `json:"lost"`
+	TTFTMax   float64 `json:"ttft_max"`
+	Greedy    float64 `json:"greedy_ttft_mean"` // of the greedy tenant
+	Busy      float64 `json:"busy"`             // time of all engines with something to compute
 }
 
 // compare simulates each policy for each seed, as many at a time as there are
@@ -105,5 +108,13 @@ func meanOf(name string, results []*routertest.Result) row {
 		Imbalance: mean(func(r *routertest.Result) float64 { return r.Imbalance }),
 		Timeouts:  mean(func(r *routertest.Result) float64 { return float64(r.Timeouts) }),
 		Lost:      mean(func(r *routertest.Result) float64 { return float64(r.Lost) }),
+		TTFTMax:   ms(func(r *routertest.Result) time.Duration { return r.TTFT.Max }),
+		Greedy:    ms(func(r *routertest.Result) time.Duration { return r.Greedy.Mean }),
+		Busy: ms(func(r *routertest.Result) (sum time.Duration) {
+			for _, e := range r.Endpoints {
+				sum += e.Busy
+			}
+			return sum
+		}),
 	}
 }

@@ -85,7 +85,7 @@ func writeTable(w io.Writer, results []result, changes []routertest.Change) erro
 		return err
 	}
 	for _, a := range aftermaths(changes, results) {
-		fmt.Fprintf(w, "\nAfter the %v of e%d at %v:\n", a.change.Kind, a.change.Endpoint, a.change.At)
+		fmt.Fprintf(w, "\n%s:\n", a.title())
 		if err := writeColumns(w, a.titles, a.rows); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func writeMarkdown(w io.Writer, results []result, changes []routertest.Change) e
 		return err
 	}
 	for _, a := range aftermaths(changes, results) {
-		fmt.Fprintf(w, "\nAfter the %v of e%d at %v:\n\n", a.change.Kind, a.change.Endpoint, a.change.At)
+		fmt.Fprintf(w, "\n%s:\n\n", a.title())
 		if err := writePipes(w, a.titles, a.rows); err != nil {
 			return err
 		}

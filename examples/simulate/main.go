@@ -7,6 +7,7 @@
 //	go run ./examples/simulate -swarm 80 -crash 240s:3 -policies affinity,round_robin,kubeai_chwbl
 //	go run ./examples/simulate -swarm 100 -gateways 4 -announce 100ms
 //	go run ./examples/simulate -swarm 100 -timeout 5s -duplicates 3
+//	go run ./examples/simulate -swarm 100 -reports 500ms -faults mixed
 //	go run ./examples/simulate -swarm 150 -policies ablation -seeds 3
 //	go run ./examples/simulate -list
 //

@@ -21,6 +21,8 @@ type options struct {
 	speedup float64
 	limit   int
 	swarm   int
+	greedy  int
+	fair    bool
 	chat    float64
 	warmUp  time.Duration
 	until   time.Duration
@@ -35,6 +37,7 @@ type options struct {
 	clients  routertest.Clients
 	reports  time.Duration
 	scrape   time.Duration
+	faults   string
 
 	policies []policy
 	list     bool
@@ -51,6 +54,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.Float64Var(&o.speedup, "speedup", 1, "divide all times of the trace")
 	f.IntVar(&o.limit, "limit", 0, "cut the trace to the first so many `requests`; 0: all")
 	f.IntVar(&o.swarm, "swarm", 0, "a swarm of so many `agents` in a closed loop")
+	f.IntVar(&o.greedy, "greedy", 0, "with -swarm, so many further `agents` of one tenant that send new prompts only; figures are the others'")
 	f.Float64Var(&o.chat, "chat", 0, "chat with so many `requests` per second on average")
 	f.DurationVar(&o.warmUp, "warmup", 0, "`time` in which requests are not counted (default 2m for a swarm, else 0)")
 	f.DurationVar(&o.until, "duration", 0, "`time` that a swarm or chat lasts (default 400s)")
@@ -78,6 +82,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.clients.Cancel, "cancel", false, "what clients gave up is taken back from the engine")
 	f.DurationVar(&o.reports, "reports", 0, "`interval` of the engines' reports to all policies; 0: only to those that live by them")
 	f.DurationVar(&o.scrape, "scrape", 50*time.Millisecond, "`interval` of the reports to policies that live by them")
+
+	f.StringVar(&o.faults, "faults", "", aboutFaults)
+	f.BoolVar(&o.fair, "fair", false, "acquire lets tenants take turns")
 
 	names := f.String("policies", "all", "`names` of policies, separated by commas; all, or ablation for variants of affinity")
 	f.BoolVar(&o.list, "list", false, "list the policies and exit")
@@ -110,14 +117,20 @@ func (o *options) check() error {
 	switch {
 	case loads != 1:
 		return errors.New("want one of -trace, -swarm and -chat")
+	case o.greedy != 0 && o.swarm == 0:
+		return fmt.Errorf("-greedy %d needs -swarm", o.greedy)
 	case o.trace != "" && o.seeds > 1:
 		return errors.New("-seeds makes no sense with -trace, which is always the same")
 	case o.seeds < 1:
 		return fmt.Errorf("-seeds %d: want at least 1", o.seeds)
 	case o.endpoints < 1 || o.endpoints > 4096:
 		return fmt.Errorf("-endpoints %d: want 1 to 4,096", o.endpoints)
+	case o.kvTokens < 1:
+		return fmt.Errorf("-kv-tokens %d: want at least 1", o.kvTokens)
 	case o.scrape <= 0:
 		return fmt.Errorf("-scrape %v: want a time above zero", o.scrape)
+	case o.faults != "" && faults[o.faults] == nil:
+		return fmt.Errorf("-faults %q is none of %s", o.faults, faultNames())
 	case formats[o.format] == nil:
 		return fmt.Errorf("-format %q is none of %s", o.format, strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -28,8 +29,7 @@ type page struct {
 	Most     string
 	Legend   []legend
 	Left     int // policies without a curve
-	Titles   []string
-	Rows     []tableRow
+	Tables   []table
 }
 
 type heat struct {
@@ -38,6 +38,12 @@ type heat struct {
 }
 
 type legend struct{ Name, Class string }
+
+type table struct {
+	Caption, Note string
+	Titles        []string
+	Rows          []tableRow
+}
 
 type tableRow struct {
 	Class string
@@ -61,24 +67,18 @@ func writePage(file, scenario string, changes []routertest.Change, results []res
 	return f.Close()
 }
 
-// newPage puts the best policies first. The first with a curve is affinity, if it
-// is among them.
+// newPage puts the best policies first, and last those that got no answer. The
+// first with a curve is affinity, if it is among them.
 func newPage(scenario string, changes []routertest.Change, results []result) *page {
 	sorted := make([]plotted, len(results))
 	for i, r := range results {
 		sorted[i] = plotted{result: r}
 	}
 	slices.SortStableFunc(sorted, func(a, b plotted) int {
-		switch {
-		case a.row.TTFTMean < b.row.TTFTMean:
-			return -1
-		case a.row.TTFTMean > b.row.TTFTMean:
-			return 1
-		}
-		return 0
+		return cmp.Or(cmp.Compare(b.answered(), a.answered()), cmp.Compare(a.row.TTFTMean, b.row.TTFTMean))
 	})
 	curves := coloured(sorted)
-	p := &page{Scenario: scenario, Summary: summary(sorted), Left: len(sorted) - len(curves), Titles: titles}
+	p := &page{Scenario: scenario, Summary: summary(sorted), Left: len(sorted) - len(curves)}
 	var marks []mark
 	for _, c := range changes {
 		marks = append(marks, mark{c.At.Seconds(), fmt.Sprintf("%v e%d", c.Kind, c.Endpoint)})
@@ -91,10 +91,29 @@ func newPage(scenario string, changes []routertest.Change, results []result) *pa
 		p.Heat = append(p.Heat, heat{c.policy.name, heatPlot(c, most)})
 		p.Legend = append(p.Legend, legend{c.policy.name, c.class})
 	}
-	for _, r := range sorted {
-		p.Rows = append(p.Rows, tableRow{r.class, r.row.cells()})
+	ordered := make([]result, len(sorted))
+	for i := range sorted {
+		ordered[i] = sorted[i].result
+	}
+	p.Tables = append(p.Tables, newTable("All figures", "Times in milliseconds.", titles, rowsOf(ordered)))
+	for _, a := range aftermaths(changes, ordered) {
+		p.Tables = append(p.Tables, newTable(a.title(), aftermathNote, a.titles, a.rows))
 	}
 	return p
+}
+
+const aftermathNote = "The minute before and the time after, in intervals of 10 s. Later turns that moved could have stayed; those that were displaced could not."
+
+func newTable(caption, note string, titles []string, rows [][]string) table {
+	t := table{Caption: caption, Note: note, Titles: titles}
+	for _, cells := range rows {
+		class := ""
+		if cells[0] == "affinity" {
+			class = "affinity"
+		}
+		t.Rows = append(t.Rows, tableRow{class, cells})
+	}
+	return t
 }
 
 // coloured gives the policies that get a curve their colours: affinity, then the

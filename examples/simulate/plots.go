@@ -19,6 +19,9 @@ type plotted struct {
 	class string // of its colour
 }
 
+// answered is 1 if any request was.
+func (p *plotted) answered() int { return min(1, int(math.Ceil(p.row.Requests))) }
+
 // rangePlot shows each policy's times to the first token side by side: median,
 // mean, and the span to the 99th percentile.
 func rangePlot(all []plotted) template.HTML {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/warmroute/warmroute/examples/simulate/rivals"
+	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/router/routertest"
 )
 
@@ -27,9 +28,22 @@ func affinity() policy {
 	}}
 }
 
-// comparison are affinity and all rivals.
+// acquire is the same with the queue in front.
+func acquire() policy {
+	return policy{"acquire", "affinity, and requests wait in the gateway until their endpoint has room", func(o *options, s *routertest.Scenario) {
+		affinity().set(o, s)
+		s.Queue = true
+		s.Router = func(g *routertest.Gateway) (router.Router, error) {
+			c := g.Config()
+			c.Queue.Fair = o.fair
+			return router.New(c)
+		}
+	}}
+}
+
+// comparison are affinity, without and with a queue, and all rivals.
 func comparison() []policy {
-	all := []policy{affinity()}
+	all := []policy{affinity(), acquire()}
 	for _, r := range rivals.All() {
 		all = append(all, policy{r.Name, r.About, func(o *options, s *routertest.Scenario) {
 			s.Router = r.Router

@@ -15,7 +15,7 @@ func (o *options) workload(seed uint64) (routertest.Workload, error) {
 	case o.trace != "":
 		return routertest.Trace(o.trace, routertest.TraceConfig{Speedup: o.speedup, Limit: o.limit, WarmUp: o.warmUp})
 	case o.swarm != 0:
-		return routertest.Swarm(routertest.SwarmConfig{Seed: seed, Streams: o.swarm, WarmUp: o.warmUp, Duration: o.until})
+		return routertest.Swarm(routertest.SwarmConfig{Seed: seed, Streams: o.swarm, Greedy: o.greedy, WarmUp: o.warmUp, Duration: o.until})
 	default:
 		return routertest.Chat(routertest.ChatConfig{Seed: seed, Rate: o.chat, WarmUp: o.warmUp, Duration: o.until})
 	}
@@ -35,6 +35,9 @@ func (o *options) scenario(w routertest.Workload, seed uint64) routertest.Scenar
 	for i := range s.Engines {
 		s.Engines[i].KVCacheTokens = o.kvTokens
 	}
+	if o.faults != "" {
+		faults[o.faults](&s.Reports)
+	}
 	return s
 }
 
@@ -49,6 +52,9 @@ func (o *options) describe() string {
 		}
 	case o.swarm != 0:
 		fmt.Fprintf(&b, "%d agents in a closed loop", o.swarm)
+		if o.greedy > 0 {
+			fmt.Fprintf(&b, " beside %d of a greedy tenant", o.greedy)
+		}
 	default:
 		fmt.Fprintf(&b, "chat with %v requests per second", o.chat)
 	}
@@ -66,6 +72,12 @@ func (o *options) describe() string {
 		} else {
 			b.WriteString(" that share nothing")
 		}
+	}
+	if o.reports > 0 {
+		fmt.Fprintf(&b, ", reports each %v", o.reports)
+	}
+	if o.faults != "" {
+		fmt.Fprintf(&b, ", faulty reports: %s", o.faults)
 	}
 	if t := o.clients.Timeout; t > 0 {
 		fmt.Fprintf(&b, ", clients that send again after %v, up to %d times", t, o.clients.Duplicates)

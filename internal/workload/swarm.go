@@ -74,6 +74,7 @@ func NewSwarm(c SwarmConfig) (*Swarm, error) {
 type Stream struct {
 	swarm    *Swarm
 	number   uint32
+	greedy   bool
 	src      *source
 	sessions int
 	conversation
@@ -85,6 +86,19 @@ func (w *Swarm) Stream(i uint32) *Stream {
 	return &Stream{swarm: w, number: i, src: newSource(w.config.Seed, uint64(i))}
 }
 
+// GreedyTenant is the tenant of the streams that Greedy returns, and GreedyTokens
+// the size of their prompts.
+const (
+	GreedyTenant = "greedy"
+	GreedyTokens = 28_000
+)
+
+// Greedy returns stream number i of a tenant apart: each of its requests is a
+// conversation of its own, whose prompt nobody has seen before.
+func (w *Swarm) Greedy(i uint32) *Stream {
+	return &Stream{swarm: w, number: i, greedy: true, src: newSource(w.config.Seed, 1<<32|uint64(i))}
+}
+
 // Next returns the next turn and how long the agent thinks before it sends
 // it: after the answer to the turn before, or after the start of the stream.
 func (s *Stream) Next() (think time.Duration, r Request) {
@@ -93,12 +107,25 @@ func (s *Stream) Next() (think time.Duration, r Request) {
 	}
 	c := &s.swarm.config
 	think = time.Duration(s.src.in(c.Think)) * time.Millisecond
+	if s.greedy {
+		return think, s.next(GreedyTokens, s.src.in(c.Answer))
+	}
 	return think, s.next(s.src.in(c.User), s.src.in(c.Answer))
 }
 
 // open starts the next session.
 func (s *Stream) open() {
 	w := s.swarm
+	if s.greedy {
+		s.conversation = conversation{
+			tenant:  GreedyTenant,
+			session: fmt.Sprintf("greedy-%d-%d", s.number, s.sessions),
+			id:      identity(w.config.Seed, uint64(User), 1<<32|uint64(s.number), uint64(s.sessions)),
+			turns:   1,
+		}
+		s.sessions++
+		return
+	}
 	pick := s.src.below(w.cumulative[len(w.cumulative)-1])
 	rank, _ := slices.BinarySearch(w.cumulative, pick+1)
 	s.conversation = conversation{

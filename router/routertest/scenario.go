@@ -21,6 +21,11 @@ type Scenario struct {
 	// Router makes the router of each gateway. Nil means a [router.Pool] of
 	// Gateway.Config with the Policy.
 	Router func(*Gateway) (router.Router, error)
+	// Queue says that requests may wait in the router's queue, as with
+	// Pool.Acquire: gateways ask by Enqueue. A Router needs that method then, and
+	// DispatchAt; a [router.Pool] has both. Queue.Fair and the bounds are set in the
+	// configuration of a pool that Router makes.
+	Queue bool
 	// Engines are those that are there in the beginning; their endpoints are e0,
 	// e1 and so on. Nil means eight of the default.
 	Engines []EngineSpec
@@ -110,7 +115,8 @@ type Reports struct {
 	Late time.Duration
 	// Alter may change a report before it arrives, or lose it by returning
 	// false. Nil means that all reports arrive as they are. To be repeatable it
-	// must depend on its arguments only; the time of a report is r.At.
+	// must depend on its arguments only; the time of a report is r.At, and a
+	// simulation begins at time.Unix(1_000_000, 0).
 	Alter func(endpoint string, r *loadstats.Report) bool
 }
 

@@ -31,7 +31,9 @@ type TraceConfig struct {
 // Trace returns the traffic of a file in the JSONL format of Mooncake's traces
 // (https://github.com/kvcache-ai/Mooncake), plain or gzipped: an open loop, whose
 // requests come when they came, whatever becomes of them. The simulation ends when
-// all are answered.
+// all are answered. The hashes in a trace name blocks of 512 tokens: what prompts
+// share of a block is not seen. The package examples/reverseproxy/record writes
+// such files of a gateway's own traffic.
 func Trace(path string, c TraceConfig) (Workload, error) {
 	if c.WarmUp < 0 {
 		return Workload{}, fmt.Errorf("routertest: TraceConfig.WarmUp %v is negative", c.WarmUp)
@@ -56,6 +58,9 @@ type SwarmConfig struct {
 	Seed uint64
 	// Streams is the number of agents, each with one request at a time.
 	Streams int
+	// Greedy is the number of further agents, all of one more tenant, that send
+	// 28,000 tokens which nobody has sent before each time.
+	Greedy int
 	// WarmUp is the time in which requests are not counted. Zero means 120 s.
 	WarmUp time.Duration
 	// Duration is when the simulation ends, whatever is under way. Zero means
@@ -78,6 +83,8 @@ func Swarm(c SwarmConfig) (Workload, error) {
 	switch {
 	case c.Streams < 1 || c.Streams > 1<<20:
 		return Workload{}, fmt.Errorf("routertest: SwarmConfig.Streams %d is outside 1 to 2^20", c.Streams)
+	case c.Greedy < 0 || c.Greedy > 1<<20:
+		return Workload{}, fmt.Errorf("routertest: SwarmConfig.Greedy %d is outside 0 to 2^20", c.Greedy)
 	case c.WarmUp < 0 || c.Duration <= c.WarmUp:
 		return Workload{}, fmt.Errorf("routertest: SwarmConfig.WarmUp %v is negative or not before the end, %v", c.WarmUp, c.Duration)
 	}
@@ -90,6 +97,9 @@ func Swarm(c SwarmConfig) (Workload, error) {
 			streams := make([]*workload.Stream, c.Streams)
 			for i := range streams {
 				streams[i] = w.Stream(uint32(i))
+			}
+			for i := range c.Greedy {
+				streams = append(streams, w.Greedy(uint32(i)))
 			}
 			return nil, streams
 		},

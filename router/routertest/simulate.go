@@ -54,9 +54,12 @@ type cluster struct {
 	bus       bus        // announcements under way
 	reports   reporting  // of engines
 	attempts  []*attempt // all, by ID
+	waited    []*attempt // those that a router held
 	calls     []*call    // all
 	choice    *rand.PCG  // of gateways
 	tally     tally
+
+	failed error // what went wrong inside of a router's call
 
 	events []engine.Event        // scratch of step
 	sig    tokenprefix.Signature // scratch of route
@@ -90,6 +93,9 @@ func (c *cluster) run() error {
 		appointed := len(c.due) > 0 && (i < 0 || c.due[0].at <= at)
 		if appointed {
 			at = c.due[0].at
+		}
+		if c.failed != nil {
+			return c.failed
 		}
 		if !appointed && i < 0 || until > 0 && at >= until {
 			return nil

@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,7 @@ type Gateway struct {
 
 	cluster     *cluster
 	router      router.Router
+	watching    bool // the router holds requests
 	blockTokens int
 }
 
@@ -94,6 +96,9 @@ func (c *cluster) addGateways() error {
 		if r, ok := one.router.(interface{ BlockTokens() int }); ok {
 			one.blockTokens = r.BlockTokens()
 		}
+		if _, ok := one.router.(queueing); c.scenario.Queue && !ok {
+			return fmt.Errorf("routertest: Scenario.Queue needs a router with the methods Enqueue and DispatchAt")
+		}
 		if one.blockTokens < 1 {
 			return fmt.Errorf("routertest: a router wants blocks of %d tokens", one.blockTokens)
 		}
@@ -125,14 +130,57 @@ func (c *cluster) gatewayFor(k *call) *Gateway {
 	return c.gateways[c.choice.Uint64()%n]
 }
 
-// pick asks the router of the gateway.
-func (g *Gateway) pick(k *call, exclude []string, sig *tokenprefix.Signature) (*router.Decision, error) {
+// pick asks the router of the gateway for an attempt, which is told the answer: at
+// once, or later if it waits in the router's queue.
+func (g *Gateway) pick(a *attempt) error {
+	c := g.cluster
+	sig := &c.sig
+	if c.scenario.Queue {
+		sig = new(tokenprefix.Signature) // used as long as the request waits
+	}
+	k := a.call
 	k.request.Prompt.Signature(sig, g.blockTokens)
-	r := router.Request{Prefix: sig, Exclude: exclude, At: g.cluster.time()}
-	if g.cluster.scenario.Clients.SessionKeys {
+	r := router.Request{Prefix: sig, Tenant: k.request.Tenant, Exclude: a.tried, At: c.time()}
+	if c.scenario.Clients.SessionKeys {
 		r.Key = k.request.Session
 	}
-	return g.router.Pick(r)
+	if !c.scenario.Queue {
+		d, err := g.router.Pick(r)
+		return c.answered(a, d, err)
+	}
+	a.held = g.router.(queueing).Enqueue(r, func(d *router.Decision, err error) {
+		a.held = nil
+		c.failed = errors.Join(c.failed, c.answered(a, d, err))
+	})
+	if a.held != nil {
+		c.waited = append(c.waited, a)
+		g.watch()
+	}
+	return c.failed
+}
+
+// queueing is a router with a queue.
+type queueing interface {
+	Enqueue(router.Request, func(*router.Decision, error)) *router.Held
+	DispatchAt(time.Time) time.Time
+}
+
+// watch has the router look at what it holds when it wants to.
+func (g *Gateway) watch() {
+	if g.watching {
+		return
+	}
+	c := g.cluster
+	var look func() error
+	look = func() error {
+		next := g.router.(queueing).DispatchAt(c.time())
+		g.watching = !next.IsZero()
+		if g.watching {
+			c.at(next.Sub(simulationStart), look)
+		}
+		return nil
+	}
+	_ = look()
 }
 
 func (g *Gateway) firstToken(d *router.Decision) {

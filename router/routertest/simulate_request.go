@@ -31,6 +31,7 @@ type call struct {
 type attempt struct {
 	call      *call
 	gateway   *Gateway
+	held      *router.Held // in the router's queue
 	decision  *router.Decision
 	id        int64
 	engine    int
@@ -78,26 +79,32 @@ func (c *cluster) try(k *call) error {
 
 // route is an attempt of a gateway.
 func (c *cluster) route(k *call, g *Gateway, tried []string) error {
-	d, err := g.pick(k, tried, &c.sig)
+	a := &attempt{call: k, gateway: g, engine: -1, tried: tried}
+	if err := g.pick(a); err != nil {
+		return err
+	}
+	if t := c.scenario.Clients.Timeout; t > 0 && !a.released && k.attempts <= c.scenario.Clients.Duplicates {
+		c.at(c.now+t, func() error { return c.timeout(a) })
+	}
+	return nil
+}
+
+// answered is told what the router decided for an attempt.
+func (c *cluster) answered(a *attempt, d *router.Decision, err error) error {
 	switch {
 	case errors.Is(err, router.ErrNoEndpoints), errors.Is(err, router.ErrSaturated), errors.Is(err, router.ErrRetryBudget):
-		return c.lose(k)
+		a.released = true
+		return c.lose(a.call)
 	case err != nil:
 		return fmt.Errorf("routertest: request %d at %v: %w", len(c.calls)-1, c.now, err)
 	}
-	a := &attempt{call: k, gateway: g, decision: d, id: int64(len(c.attempts)), engine: c.find(d.Endpoint.ID), tried: tried}
+	a.decision, a.id, a.engine = d, int64(len(c.attempts)), c.find(d.Endpoint.ID)
 	if a.engine < 0 {
 		return fmt.Errorf("routertest: request %d at %v was sent to %q, which does not exist", len(c.calls)-1, c.now, d.Endpoint.ID)
 	}
 	c.attempts = append(c.attempts, a)
 	c.picked(a)
-	if err := c.later(func() error { return c.deliver(a) }); err != nil {
-		return err
-	}
-	if t := c.scenario.Clients.Timeout; t > 0 && k.attempts <= c.scenario.Clients.Duplicates {
-		c.at(c.now+t, func() error { return c.timeout(a) })
-	}
-	return nil
+	return c.later(func() error { return c.deliver(a) })
 }
 
 func (c *cluster) find(id string) int {
@@ -176,7 +183,10 @@ func (c *cluster) timeout(a *attempt) error {
 	}
 	a.abandoned = true
 	c.timedOut(a.call)
-	if c.scenario.Clients.Cancel {
+	if a.held != nil { // nothing was sent that could be left to finish
+		a.held.CancelAt(c.time())
+		a.released = true
+	} else if c.scenario.Clients.Cancel {
 		c.release(a, abandoned)
 		if err := c.later(func() error {
 			if m := c.engines[a.engine].model; m != nil {

@@ -3,6 +3,8 @@ package routertest
 import (
 	"slices"
 	"time"
+
+	"github.com/warmroute/warmroute/internal/workload"
 )
 
 // Result is what became of the requests of a simulation. Requests sent in the
@@ -25,6 +27,12 @@ type Result struct {
 	Rate float64
 	// Imbalance is the busy time of the busiest engine relative to the mean.
 	Imbalance float64
+
+	// Greedy is the time to the first token of the greedy tenant's requests (see
+	// SwarmConfig), and GreedyRate their number per second. All of the above is of
+	// the others.
+	Greedy     Quantiles
+	GreedyRate float64
 
 	// Timeouts counts the attempts that clients gave up.
 	Timeouts int
@@ -112,12 +120,16 @@ func (c *cluster) finish() *Result {
 // addCalls sums up the requests.
 func (c *cluster) addCalls(r *Result, until time.Duration) {
 	warmUp := c.scenario.Workload.warmUp
-	var e2e []time.Duration
+	var e2e, greedy []time.Duration
 	var tpot, last time.Duration
 	var prompt, cached, predicted, decoded int
 	for _, k := range c.calls {
 		c.addToSeries(k)
 		if k.sent < warmUp || k.end == 0 {
+			continue
+		}
+		if k.request.Tenant == workload.GreedyTenant {
+			greedy = append(greedy, k.first-k.sent)
 			continue
 		}
 		r.TTFTs = append(r.TTFTs, k.first-k.sent)
@@ -142,6 +154,9 @@ func (c *cluster) addCalls(r *Result, until time.Duration) {
 	}
 	for i := range r.Series {
 		c.tally.sums[i].finish(&r.Series[i])
+	}
+	if len(greedy) > 0 { // in closed loops only
+		r.Greedy, r.GreedyRate = quantiles(greedy), float64(len(greedy))/(until-warmUp).Seconds()
 	}
 	r.Requests = len(r.TTFTs)
 	if r.Requests == 0 {
@@ -176,8 +191,13 @@ func (c *cluster) addEndpoints(r *Result) {
 
 // addLeaks gives everything back and looks what is left.
 func (c *cluster) addLeaks(r *Result) {
-	for _, a := range c.attempts {
-		if !a.released {
+	for _, a := range c.waited {
+		if a.held != nil {
+			a.held.CancelAt(c.time())
+		}
+	}
+	for i := 0; i < len(c.attempts); i++ { // a release may be what one more was waiting for
+		if a := c.attempts[i]; !a.released {
 			c.release(a, abandoned)
 		}
 	}

@@ -40,8 +40,16 @@ type Page struct {
 // Snapshot is the content of the page.
 type Snapshot struct {
 	At        time.Time  `json:"at"`
+	Queue     Queue      `json:"queue"`
 	Endpoints []Endpoint `json:"endpoints"`
 	Decisions []Decision `json:"decisions"` // latest first
+}
+
+// Queue is what waits for an endpoint (router.Pool.Acquire).
+type Queue struct {
+	Length       int     `json:"length"`
+	Tokens       int     `json:"tokens"`
+	OldestMillis float64 `json:"oldest_ms"`
 }
 
 // Endpoint is the state of one endpoint. Fractions are from 0 to 1.
@@ -71,6 +79,8 @@ type Decision struct {
 	At           time.Time `json:"at"`
 	Endpoint     string    `json:"endpoint"`
 	Reason       string    `json:"reason"`
+	Held         string    `json:"held,omitempty"` // what it waited for, if it did
+	WaitedMillis float64   `json:"waited_ms,omitempty"`
 	PromptTokens int       `json:"prompt_tokens"`
 	CachedTokens int       `json:"cached_tokens"`
 	HomeRank     int       `json:"home_rank"`
@@ -87,6 +97,9 @@ func (p *Page) Decided(d *router.Decision) {
 	one := Decision{
 		At: d.At, Endpoint: d.Endpoint.ID, Reason: d.Reason.String(), PromptTokens: d.PromptTokens,
 		CachedTokens: d.CachedTokens, Home: d.Home, HomeRank: d.HomeRank, InFlight: d.InFlight, Cost: d.Cost.Total,
+	}
+	if d.Held != router.NotHeld {
+		one.Held, one.WaitedMillis = d.Held.String(), float64(d.Waited)/1e6
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,10 +142,10 @@ func (p *Page) Snapshot() Snapshot {
 	if p.Now != nil {
 		now = p.Now()
 	}
-	stats := p.Pool.StatsAt(now)
+	stats, queue := p.Pool.StatsAt(now), p.Pool.QueueStatsAt(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Snapshot{At: now, Endpoints: []Endpoint{}, Decisions: []Decision{}}
+	s := Snapshot{At: now, Queue: Queue{queue.Length, queue.Tokens, float64(queue.Oldest) / 1e6}, Endpoints: []Endpoint{}, Decisions: []Decision{}}
 	kept := make(map[string]Totals, len(stats)) // forgets endpoints that are gone
 	for _, e := range stats {
 		t := p.totals[e.Endpoint.ID]

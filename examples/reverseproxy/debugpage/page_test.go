@@ -123,6 +123,33 @@ func TestPage_HTML(t *testing.T) {
 	}
 }
 
+// The page tells how many requests wait, and of decisions how long they did and
+// for what.
+func TestPage_Queue(t *testing.T) {
+	page := &debugpage.Page{Now: func() time.Time { return epoch }}
+	pool, err := router.New(router.Config{Endpoints: list("a"), MaxInFlight: 1, Hooks: router.Hooks{Decided: page.Decided}})
+	must(t, err)
+	page.Pool = pool
+	first := pick(t, page, "hello")
+	for range 2 {
+		pool.Enqueue(router.Request{At: epoch.Add(-2 * time.Second)}, func(*router.Decision, error) {})
+	}
+	if got := get(t, page, "/", "text/html").Body.String(); !strings.Contains(got, "2 requests wait, the oldest for 2000 ms") {
+		t.Errorf("page = %s", got)
+	}
+	first.ReleaseAt(epoch, router.Outcome{})
+	s := page.Snapshot()
+	if want := (debugpage.Queue{Length: 1, OldestMillis: 2000}); s.Queue != want {
+		t.Errorf("queue = %+v, want %+v", s.Queue, want)
+	}
+	if d := s.Decisions[0]; d.Held != "room" || d.WaitedMillis != 2000 {
+		t.Errorf("decision = %+v, want one that waited 2 s for room", d)
+	}
+	if got := get(t, page, "/", "text/html").Body.String(); !strings.Contains(got, "<td>2000 ms<td class=\"text\">room") {
+		t.Errorf("page = %s", got)
+	}
+}
+
 func TestPage_States(t *testing.T) {
 	page := newPage(t, "busy", "cooling", "draining", "left", "serving")
 	for _, d := range []struct {

@@ -1,5 +1,7 @@
 package rivals
 
+import "slices"
+
 // blockIndex is what each engine is believed to cache: for each a set of blocks of
 // limited size that forgets the one that was added longest ago.
 //
@@ -7,10 +9,11 @@ package rivals
 // a prompt costs one look into a map for each of its blocks.
 type blockIndex struct {
 	numbers map[uint64]int32
-	blocks  []uint64 // by number
-	holders []int32  // engines that have it, by number
-	free    []int32  // numbers of blocks that nobody has any more
+	blocks  []uint64  // by number
+	holders [][]int32 // engines that have it, by number
+	free    []int32   // numbers of blocks that nobody has any more
 	sets    map[int]*blockSet
+	counts  []int // scratch of matches, by engine
 }
 
 // blockSet is a doubly linked ring of blocks, newest first. Entry 0 is its
@@ -20,12 +23,7 @@ type blockSet struct {
 	links          []link
 }
 
-type link struct{ next, prev int32 } // zero for what is not in the ring
-
-func (s *blockSet) has(number int32) bool {
-	entry := int(number) + 1
-	return entry < len(s.links) && (s.links[entry].next != 0 || s.links[entry].prev != 0 || s.links[0].next == int32(entry))
-}
+type link struct{ next, prev int32 }
 
 func (s *blockSet) push(number int32) {
 	entry := number + 1
@@ -43,7 +41,6 @@ func (s *blockSet) remove(number int32) {
 	l := s.links[number+1]
 	s.links[l.prev].next = l.next
 	s.links[l.next].prev = l.prev
-	s.links[number+1] = link{}
 	s.size--
 }
 
@@ -53,27 +50,21 @@ func (s *blockSet) oldest() int32 { return s.links[0].prev - 1 }
 // a block that nobody has; a block that one candidate lacks only makes its count
 // shorter.
 func (x *blockIndex) matches(blocks []uint64, candidates []*engine) map[*engine]int {
-	counts := make([]int, len(candidates))
-	sets := make([]*blockSet, len(candidates))
-	for i, e := range candidates {
-		if sets[i] = x.sets[e.number]; sets[i] == nil {
-			sets[i] = new(blockSet)
-		}
-	}
+	clear(x.counts)
 	for _, b := range blocks {
 		n, ok := x.numbers[b]
 		if !ok {
 			break
 		}
-		for i, s := range sets {
-			if s.has(n) {
-				counts[i]++
-			}
+		for _, e := range x.holders[n] {
+			x.counts[e]++
 		}
 	}
 	matches := make(map[*engine]int, len(candidates))
-	for i, e := range candidates {
-		matches[e] = counts[i]
+	for _, e := range candidates {
+		if e.number < len(x.counts) {
+			matches[e] = x.counts[e.number]
+		}
 	}
 	return matches
 }
@@ -91,15 +82,17 @@ func (x *blockIndex) add(e *engine, blocks []uint64) {
 			x.sets, x.numbers = make(map[int]*blockSet), make(map[uint64]int32)
 		}
 		x.sets[e.number] = s
+		x.counts = append(x.counts, make([]int, max(0, e.number+1-len(x.counts)))...)
 	}
+	number := int32(e.number)
 	for _, b := range blocks {
 		n := x.number(b)
-		if s.has(n) {
+		if slices.Contains(x.holders[n], number) {
 			s.remove(n)
 		} else {
-			x.holders[n]++
+			x.holders[n] = append(x.holders[n], number)
 			if s.size == s.capacity {
-				x.evict(s)
+				x.evict(s, number)
 			}
 		}
 		s.push(n)
@@ -118,16 +111,19 @@ func (x *blockIndex) number(block uint64) int32 {
 		x.blocks[n] = block
 	default:
 		n = int32(len(x.blocks))
-		x.blocks, x.holders = append(x.blocks, block), append(x.holders, 0)
+		x.blocks, x.holders = append(x.blocks, block), append(x.holders, nil)
 	}
 	x.numbers[block] = n
 	return n
 }
 
-func (x *blockIndex) evict(s *blockSet) {
+// evict drops the oldest block of an engine.
+func (x *blockIndex) evict(s *blockSet, engine int32) {
 	n := s.oldest()
 	s.remove(n)
-	if x.holders[n]--; x.holders[n] == 0 {
+	i := slices.Index(x.holders[n], engine)
+	x.holders[n] = slices.Delete(x.holders[n], i, i+1)
+	if len(x.holders[n]) == 0 {
 		delete(x.numbers, x.blocks[n])
 		x.free = append(x.free, n)
 	}

@@ -7,7 +7,8 @@ import "time"
 // The fleet is imbalanced when the longest queue is more than an absolute number
 // above the shortest and more than a ratio of it; then the shortest queue gets the
 // request. Otherwise it goes where the deepest prefix in the tree was sent last, if
-// that is more than a share of the prompt, else to the shortest queue.
+// that is more than a share of the prompt, else to the shortest queue. If that
+// engine is gone, the first one gets the request.
 //
 // The launcher's defaults are 0.3, 64 and 1.5, the library's 0.5, 32 and 1.1. Of
 // equal queues the one that served fewer requests is taken, then the first. The
@@ -19,9 +20,11 @@ type cacheAware struct {
 
 	tree      tree
 	processed map[int]int // requests, by number of the engine
+	lost      bool        // the engine of the last request's prefix is gone
 }
 
 func (c *cacheAware) choose(_ *fleet, r *request, candidates []*engine) (*engine, int) {
+	c.lost = false
 	lowest, highest := candidates[0].inFlight, 0
 	for _, e := range candidates {
 		lowest, highest = min(lowest, e.inFlight), max(highest, e.inFlight)
@@ -34,7 +37,8 @@ func (c *cacheAware) choose(_ *fleet, r *request, candidates []*engine) (*engine
 		if e := lastSeen(way[len(way)-1].node, candidates); e != nil {
 			return e, tokens
 		}
-		return candidates[0], 0 // gone; the tree is not told
+		c.lost = true
+		return candidates[0], 0
 	}
 	return c.shortest(candidates), 0
 }
@@ -62,7 +66,12 @@ func (c *cacheAware) shortest(candidates []*engine) *engine {
 	return least(short, func(e *engine) float64 { return float64(c.processed[e.number]) })[0]
 }
 
+// send tells the tree, but of what goes to the first engine because the one with
+// its prefix is gone: that prefix stays where it was until it is evicted.
 func (c *cacheAware) send(_ *fleet, r *request, l *flight) {
+	if c.lost {
+		return
+	}
 	if c.processed == nil {
 		c.processed = make(map[int]int)
 	}

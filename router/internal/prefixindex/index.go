@@ -26,15 +26,16 @@ type Index struct {
 	root  node             // before the first block; nobody holds it
 	usage []Usage          // by position
 	lists []shadow         // by position
-	epoch []uint32         // by position
+	stamp []stamp          // by position
 	free  []int32
-	// version counts the changes: a Match that is older must be redone before
-	// it may be pinned.
-	version uint64
 	// branching counts the requests that left a prefix shared with others.
 	branching decaying
 	spare     spare
 }
+
+// stamp says who has a position, and how often what it holds has changed: a Match
+// from before must be redone before it may be pinned.
+type stamp struct{ epoch, changes uint32 }
 
 // Slot names an endpoint within an Index, from Join to Leave. Positions are used
 // again, the epoch tells who was there when: a slot that was left names nobody.
@@ -72,7 +73,6 @@ func New() *Index {
 func (x *Index) Join(capacity int) Slot {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.version++
 	var pos int32
 	if n := len(x.free); n > 0 {
 		pos, x.free = x.free[n-1], x.free[:n-1]
@@ -80,14 +80,14 @@ func (x *Index) Join(capacity int) Slot {
 		pos = int32(len(x.usage))
 		x.usage = append(x.usage, Usage{})
 		x.lists = append(x.lists, shadow{})
-		x.epoch = append(x.epoch, 0)
+		x.stamp = append(x.stamp, stamp{})
 	}
 	x.usage[pos] = Usage{Capacity: blocks32(capacity)}
-	return Slot{pos, x.epoch[pos]}
+	return Slot{pos, x.stamp[pos].epoch}
 }
 
 // live says that the endpoint has not left.
-func (x *Index) live(s Slot) bool { return x.epoch[s.pos] == s.epoch }
+func (x *Index) live(s Slot) bool { return x.stamp[s.pos].epoch == s.epoch }
 
 // Leave removes an endpoint and all that it held. Every later use of the slot,
 // and of what is still pinned there, has no effect.
@@ -99,7 +99,7 @@ func (x *Index) Leave(s Slot) {
 	}
 	x.forget(s.pos)
 	x.usage[s.pos] = Usage{}
-	x.epoch[s.pos]++
+	x.stamp[s.pos].epoch++
 	x.free = append(x.free, s.pos)
 }
 
@@ -113,7 +113,7 @@ func (x *Index) Forget(s Slot) {
 }
 
 func (x *Index) forget(s int32) {
-	x.version++
+	x.stamp[s].changes++
 	for _, l := range []*list{&x.lists[s].idle, &x.lists[s].busy} {
 		for h := l.first; h != nil; {
 			next := h.next
@@ -134,7 +134,7 @@ func (x *Index) SetCapacity(s Slot, blocks int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.live(s) {
-		x.version++
+		x.stamp[s.pos].changes++
 		x.usage[s.pos].Capacity = blocks32(blocks)
 		x.makeRoom(s.pos, 0)
 		x.usage[s.pos].Evicted = false

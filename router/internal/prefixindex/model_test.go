@@ -88,9 +88,27 @@ func (m *model) pin(chain []uint64, own int) []*block {
 func (m *model) unpin(used []*block, own int, now int64) {
 	m.own -= own
 	for _, b := range used {
-		if b.active--; b.active == 0 {
-			b.used = now
+		b.active--
+		b.used = max(b.used, now)
+	}
+	m.shrinkTo(m.capacity - m.own)
+}
+
+func (m *model) withdraw(used []*block, chain []uint64, depth, own int, since int64) {
+	m.own -= own
+	for _, b := range used {
+		b.active--
+		b.used = max(b.used, since)
+	}
+	for i := len(chain) - 1; i >= depth; i-- {
+		b := used[i]
+		if b.kids > 0 || b.active > 0 || b.used > since {
+			break
 		}
+		if b.parent != nil {
+			b.parent.kids--
+		}
+		delete(m.blocks, chain[i])
 	}
 	m.shrinkTo(m.capacity - m.own)
 }
@@ -152,6 +170,10 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			used []*block
 			own  int
 			gen  int
+
+			chain []uint64
+			depth int
+			since int64
 		}
 		var models [slots]*model
 		var slot [slots]prefixindex.Slot
@@ -174,15 +196,28 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					}
 				}
 				i := rng.IntN(slots)
-				if rng.IntN(4) == 0 { // an out-of-date match
+				pin := func(m *prefixindex.Match, i int, chain []uint64) {
+					own := rng.IntN(3)
+					pin := x.Pin(m, slot[i], chain, own, now, rng.IntN(2) == 0)
+					if len(chain) > 0 {
+						depth := models[i].depth(chain)
+						flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain, depth, now})
+					}
+				}
+				switch rng.IntN(4) { // what makes the match out of date
+				case 0:
+					other := slices.Clone(chain[:rng.IntN(len(chain)+1)])
+					for range rng.IntN(4) {
+						other = append(other, rng.Uint64())
+					}
+					var m prefixindex.Match
+					x.Match(&m, other, now)
+					pin(&m, rng.IntN(slots), other)
+				case 1:
 					j := rng.IntN(slots)
 					x.SetCapacity(slot[j], models[j].capacity)
 				}
-				own := rng.IntN(3)
-				pin := x.Pin(&m, slot[i], chain, own, now, rng.IntN(2) == 0)
-				if len(chain) > 0 {
-					flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i]})
-				}
+				pin(&m, i, chain)
 			case op < 95:
 				if len(flying) == 0 {
 					continue
@@ -190,9 +225,18 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				k := rng.IntN(len(flying))
 				f := flying[k]
 				flying = slices.Delete(flying, k, k+1)
-				x.Unpin(f.pin, now)
-				if f.gen == gen[f.slot] {
-					models[f.slot].unpin(f.used, f.own, now)
+				withdraw := rng.IntN(4) == 0
+				if withdraw {
+					x.Withdraw(f.pin)
+				} else {
+					x.Unpin(f.pin, now)
+				}
+				switch m := models[f.slot]; {
+				case f.gen != gen[f.slot]:
+				case withdraw:
+					m.withdraw(f.used, f.chain, f.depth, f.own, f.since)
+				default:
+					m.unpin(f.used, f.own, now)
 				}
 			case op < 97:
 				i := rng.IntN(slots)

@@ -4,8 +4,10 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
-	// own is the number of blocks that the request uses beyond its chain.
-	own int32
+	// own is the number of blocks that the request uses beyond its chain, depth
+	// how many of its chain were there before it, since when it came.
+	own, depth int32
+	since      int64
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
@@ -31,14 +33,14 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	s := slot.pos
 	var from *holding
 	var depth int
-	if m.version == x.version {
+	if int(s) < len(m.stamp) && m.stamp[s] == x.stamp[s] {
 		from, depth = m.at[s], int(m.depth[s])
 	} else {
 		from, depth = x.holdingOf(s, chain)
 	}
-	x.version++
+	x.stamp[s].changes++
 
-	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
+	p := Pin{own: blocks32(own), depth: int32(depth), since: now, Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -67,11 +69,43 @@ func (x *Index) Unpin(p Pin, now int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := p.at.slot; s != gone {
-		x.version++
+		x.stamp[s].changes++
 		x.usage[s].Own -= p.own
 		x.unuse(p.at, now)
 		x.makeRoom(s, 0)
 	}
+}
+
+// Withdraw is Unpin for a request that the endpoint did not compute: what it
+// brought is taken back, unless others have used it since. It must be called once,
+// in place of Unpin.
+func (x *Index) Withdraw(p Pin) {
+	if p.at == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := p.at.slot
+	if s == gone {
+		return
+	}
+	x.stamp[s].changes++
+	x.usage[s].Own -= p.own
+	x.unuse(p.at, p.since)
+	h := p.at
+	for h != nil && h.idle && h.used <= p.since {
+		up, cut := h.parent, int32(h.node.start)+h.len-p.depth
+		if cut <= 0 {
+			break
+		}
+		x.shrink(h, min(cut, h.len))
+		h = up
+	}
+	// Others used what leads to this one, too.
+	for ; h != nil && h.parent != nil && h.parent.used < h.used; h = h.parent {
+		h.parent.used = h.used
+	}
+	x.makeRoom(s, 0)
 }
 
 // Disprove records that a part of the cache last used at the given time was
@@ -84,8 +118,8 @@ func (x *Index) Disprove(slot Slot, lastUse int64) int {
 	if !x.live(slot) {
 		return 0
 	}
-	x.version++
 	s := slot.pos
+	x.stamp[s].changes++
 	before := x.usage[s].Blocks
 	idle := &x.lists[s].idle
 	for idle.first != nil && idle.first.used <= lastUse {
@@ -116,10 +150,10 @@ func (x *Index) unuse(h *holding, now int64) {
 	h.pins--
 	for {
 		h.active--
+		h.used = max(h.used, now)
 		if h.active > 0 {
 			return
 		}
-		h.used = max(h.used, now)
 		x.usage[h.slot].Pinned -= h.len
 		x.settle(h)
 		if h.parent == nil {

@@ -91,6 +91,7 @@ func (x *Index) split(n *node, k int) *node {
 
 	kept := n.holders[:0]
 	for _, h := range n.holders {
+		x.stamp[h.slot].changes++
 		if int(h.len) <= k {
 			h.enter(up)
 			continue

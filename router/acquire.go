@@ -1,0 +1,174 @@
+package router
+
+import (
+	"context"
+	"time"
+)
+
+// Acquire is Pick that may wait: as long as the request is better off with an
+// endpoint that is at work than elsewhere, it is held here, bound to nothing,
+// and where it goes is decided anew whenever something changes. An engine's own
+// queue is first come first served, and what is in it can't be taken back; this
+// one lets short prompts pass long ones, within limits (see Queue), and leaves no
+// engine without work that another would do no better.
+//
+// The errors are those of Pick and ctx.Err. ErrSaturated means that the queue is
+// full, or that the request has waited for Queue.MaxWait. What was cancelled
+// leaves nothing behind. Request.Prefix and the functions of the request are used
+// until Acquire returns.
+//
+// Pick does not look at the queue: requests that must not wait go before those
+// that do.
+func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.At.IsZero() {
+		r.At = time.Now()
+	}
+	began := time.Now()
+	d, h, err := p.enter(&r)
+	if h == nil {
+		return d, err
+	}
+	answers := make(chan answer, 1)
+	h.ready = func(d *Decision, err error) { answers <- answer{d, err} }
+	if err := p.keep(h); err != nil {
+		return nil, err
+	}
+	// Callers may have a clock that runs faster than time, so what the pool has
+	// heard since counts too.
+	now := func() time.Time { return p.queue.latest(r.At.Add(time.Since(began))) }
+	if a, ok := p.await(ctx, answers, now); ok {
+		return a.d, a.err
+	}
+	if !h.CancelAt(now()) {
+		a := <-answers // it was just sent
+		return a.d, a.err
+	}
+	return nil, ctx.Err()
+}
+
+// answer is what became of a request that was held.
+type answer struct {
+	d   *Decision
+	err error
+}
+
+// await waits for the answer to a request, as long as its context lets it. One of
+// those who wait, whoever takes the watch, looks at the queue when nothing
+// happens, so that the pool needs no goroutine of its own.
+func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time.Time) (answer, bool) {
+	watch := p.queue.watch
+	var tick <-chan time.Time
+	for {
+		select {
+		case a := <-answers:
+			return a, true
+		case <-ctx.Done():
+			return answer{}, false
+		case <-watch:
+			timer := time.NewTicker(passInterval)
+			defer timer.Stop()
+			defer func() { p.queue.watch <- struct{}{} }()
+			watch, tick = nil, timer.C
+		case <-tick:
+			p.dispatch(now())
+		}
+	}
+}
+
+// Enqueue is Acquire without a goroutine that waits and without a clock, for
+// event loops and simulations: the pool calls ready once, from Enqueue itself if
+// the request need not wait, else from whatever call makes room for it, with no
+// lock held. Then the result is nil, else the request is held and may be
+// cancelled. While anything is held, DispatchAt must be called when it says.
+func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
+	if r.At.IsZero() {
+		r.At = time.Now()
+	}
+	d, h, err := p.enter(&r)
+	if h != nil {
+		h.ready = ready
+		if err = p.keep(h); err == nil {
+			if h.isOver() {
+				return nil
+			}
+			return h
+		}
+	}
+	ready(d, err)
+	return nil
+}
+
+// CancelAt takes the request out of the queue. It is false if the request is not
+// there any more: its ready has been or is being called.
+func (h *Held) CancelAt(now time.Time) bool {
+	h.mu.Lock()
+	over := h.over
+	h.over = true
+	h.mu.Unlock()
+	if over {
+		return false
+	}
+	h.pool.queue.remove(h, 0)
+	h.pool.dispatch(now) // others may take the place that it was going to have
+	return true
+}
+
+func (h *Held) isOver() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.over
+}
+
+// enter sends a request at once if nobody waits and there is room; else it makes
+// the one to hold.
+func (p *Pool) enter(r *Request) (*Decision, *Held, error) {
+	if err := p.admit(r, r.At); err != nil {
+		return nil, nil, err
+	}
+	s := p.scratch.Get().(*scratch)
+	defer p.release(s)
+	s.describe(r, r.At)
+	p.number(s)
+	why := HeldForPrefill // those who came before
+	if p.queue.count.Load() == 0 {
+		s.queued = true
+		s.plan.reset()
+		var err error
+		var d *Decision
+		if d, why, err = p.send(s, r); err != nil {
+			return nil, nil, err
+		}
+		if d != nil {
+			p.decided(d, s)
+			return d, nil, nil
+		}
+	} else {
+		p.index.Match(&s.match, s.chain, s.nano)
+	}
+	h := &Held{pool: p, arrived: r.At, head: r.HeadStart, seq: s.info.Seq, request: *r, why: why}
+	rate, _ := p.prefillRate()
+	h.place(s.own(r), rate)
+	return nil, h, nil
+}
+
+// keep puts a request into the queue, and looks at it there: what made it wait
+// may have gone in the meantime, unseen by the one who could have sent it.
+func (p *Pool) keep(h *Held) error {
+	if !p.queue.add(h, &p.config.Queue) {
+		return p.overfull()
+	}
+	p.dispatch(h.arrived)
+	return nil
+}
+
+// overfull is the error for a request that can't wait, or not any longer. The
+// hint is the time in which the endpoints could do what is held now.
+func (p *Pool) overfull() error {
+	mean, n := p.prefillRate()
+	seconds := float64(p.queue.tokens.Load()) / (mean * float64(max(1, n)))
+	wait := time.Duration(min(seconds, maxBackPressure.Seconds()) * float64(time.Second))
+	return &SaturatedError{RetryAfter: max(time.Second, wait)}
+}
