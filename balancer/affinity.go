@@ -14,6 +14,7 @@ import (
 //	     + own                  prefill that is new on every endpoint
 //	     + recompute · price    prefill that the deepest holder could save
 //	     + in flight · Sharing  decoding that slows the prefill, and is slowed by it
+//	     + others               the same, and what waits, of other gateways
 //	     + memory               cache that is not there
 //
 // The least cost wins; equal costs go by home order, so that a cold prefix has
@@ -48,12 +49,15 @@ const memoryShare = 0.95
 // busy; below it is in proportion. It is two iterations of an engine.
 const busyBacklog = 4000
 
-// othersGap bounds what reports add to the requests in flight: so many more than
-// they add to the endpoint where they add the fewest. Those may be requests of
-// other gateways, and it is a difference that matters; but an engine that
-// exaggerates would get nothing any more if it was believed. Where it told the
-// truth, first tokens that don't come make its backlog grow.
-const othersGap = 4
+// othersWaiting is what a request of another gateway costs that waits for its
+// prefill, in tokens: reports say how many wait, not how long their prompts are.
+const othersWaiting = 1000
+
+// othersGap bounds what reports may cost an endpoint, in tokens: so much more than
+// the one that they cost least. An engine that exaggerates would get nothing any
+// more if it was believed. Where it told the truth, first tokens that don't come
+// make its backlog grow.
+const othersGap = 1200
 
 // Choose returns the candidate of least cost.
 func (a Affinity) Choose(p *PickInfo) (Choice, error) {
@@ -96,15 +100,15 @@ type model struct {
 	copyPrice  float64 // of a token that a holder could save
 	sharing    float64
 	meanWeight float64
-	others     int // most requests that a report may add
+	believed   float64 // most that others may cost
 }
 
 func (a Affinity) model(p *PickInfo) model {
 	m := model{sharing: defaulted(a.Sharing, 200)}
-	busy, weight, holders, fewest := 0, 0, 0, math.MaxInt
+	busy, weight, holders, others := 0, 0, 0, math.Inf(1)
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		fewest = min(fewest, c.Load.Requests()-c.Load.InFlight)
+		others = min(others, m.others(&c.Load))
 		busy += min(c.Load.Backlog, busyBacklog)
 		weight += c.Weight
 		switch {
@@ -114,7 +118,7 @@ func (a Affinity) model(p *PickInfo) model {
 			holders++
 		}
 	}
-	m.others = fewest + othersGap
+	m.believed = others + othersGap
 	n := float64(len(p.Candidates))
 	m.own = float64(max(0, p.PromptTokens-m.deepest))
 	m.meanWeight = float64(weight) / n
@@ -139,11 +143,21 @@ func (m *model) total(c *Candidate) float64 {
 }
 
 func (m *model) inFlight(l *loadstats.Load) float64 {
-	requests := float64(l.InFlight + min(l.Requests()-l.InFlight, m.others))
+	requests := float64(l.InFlight)
 	if l.FailureShare > 0 {
 		requests += float64(failurePenalty * l.FailureShare)
 	}
-	return float64(m.sharing * requests)
+	return float64(m.sharing*requests) + min(m.others(l), m.believed)
+}
+
+// others is what the requests cost that a report shows beyond the caller's own.
+func (m *model) others(l *loadstats.Load) float64 {
+	if l.Report == nil || !l.Fresh {
+		return 0
+	}
+	waiting, _ := l.Report.Waiting.Get()
+	cost := float64(m.sharing * float64(l.Requests()-l.InFlight))
+	return cost + float64(othersWaiting*float64(max(0, waiting-int64(l.PendingPrefills))))
 }
 
 func (m *model) memory(l *loadstats.Load, recompute float64) float64 {

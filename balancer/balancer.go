@@ -112,7 +112,7 @@ type Cost struct {
 	Backlog   float64 `json:"backlog"`   // prefill that waits there already
 	Own       float64 `json:"own"`       // prefill that is new everywhere
 	Recompute float64 `json:"recompute"` // prefill that another candidate could save, with its price
-	InFlight  float64 `json:"in_flight"` // decoding that the request will share the engine with
+	InFlight  float64 `json:"in_flight"` // what shares the engine: requests in flight, and those of other gateways
 	Memory    float64 `json:"memory"`    // cache that is not there
 }
 

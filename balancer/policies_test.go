@@ -116,6 +116,9 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 	reported := func(inFlight, running int) loadstats.Load {
 		return loadstats.Load{InFlight: inFlight, Report: &loadstats.Report{Running: loadstats.Known(int64(running))}, Fresh: true}
 	}
+	queued := func(own, waiting int) loadstats.Load {
+		return loadstats.Load{InFlight: own, PendingPrefills: own, Report: &loadstats.Report{Waiting: loadstats.Known(int64(waiting))}, Fresh: true}
+	}
 	for _, c := range []struct {
 		name    string
 		changes []change
@@ -137,9 +140,12 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		{"failing is not idle", []change{load(0, loadstats.Load{FailureShare: 0.5}), load(1, loadstats.Load{InFlight: 8})}, 2, balancer.Spillover},
 		{"fresh reports of others count", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}, Fresh: true})}, 1, balancer.Spillover},
 		{"stale ones don't", []change{load(0, loadstats.Load{Report: &loadstats.Report{Running: loadstats.Known(9)}})}, 0, balancer.Cold},
+		{"most of all those that wait", []change{load(0, reported(0, 4)), load(1, queued(0, 1)), load(2, queued(0, 1)), load(3, queued(0, 1))}, 0, balancer.Cold},
+		{"but for our own", []change{load(0, queued(1, 1)), load(1, loadstats.Load{InFlight: 2}), load(2, loadstats.Load{InFlight: 2}), load(3, loadstats.Load{InFlight: 2})}, 0, balancer.Cold},
 		{"but an exaggeration not much", []change{warm(2, 20_000), load(2, reported(0, 1000))}, 2, balancer.Warm},
 		{"nor one of all but one", []change{warm(2, 3_000), load(0, reported(0, 1000)), load(1, reported(0, 2)), load(2, reported(2, 1000)), load(3, reported(0, 1000))}, 2, balancer.Warm},
 		{"all of them busy is no difference", []change{warm(2, 1_000), load(0, reported(0, 90)), load(1, reported(0, 90)), load(2, reported(0, 90)), load(3, reported(0, 90))}, 2, balancer.Warm},
+		{"but a difference between busy ones counts", []change{warm(2, 500), load(0, reported(0, 40)), load(1, reported(0, 40)), load(2, reported(0, 44)), load(3, reported(0, 40))}, 0, balancer.Spillover},
 		{"weight counts", []change{
 			load(0, loadstats.Load{InFlight: 4}), load(1, loadstats.Load{InFlight: 4}), load(2, loadstats.Load{InFlight: 4}),
 			load(3, loadstats.Load{InFlight: 8}), func(p *balancer.PickInfo) { p.Candidates[3].Weight = 4 },

@@ -100,6 +100,7 @@ func BenchmarkPickParallel(b *testing.B) {
 				cycle(b, p, &prompts[i], at.Add(time.Duration(i)*time.Millisecond))
 			}
 			b.ReportAllocs()
+			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				i := rand.IntN(len(prompts))
 				for pb.Next() {
@@ -131,6 +132,7 @@ func BenchmarkRequestParallel(b *testing.B) {
 	var h tokenprefix.Hasher
 	b.SetBytes(int64(len(bodies[0])))
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		var s tokenprefix.Signature
 		for i := rand.IntN(len(bodies)); pb.Next(); i++ {

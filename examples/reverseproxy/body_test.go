@@ -58,8 +58,8 @@ func TestC79_LongBodies(t *testing.T) {
 			g := start(t, []string{engine(t, rec.ServeHTTP)})
 			req, err := http.NewRequest(http.MethodPost, g.server.URL+"/v1/chat/completions", reader(long, chunked))
 			must(t, err)
-			if a := g.do(req); a.StatusCode != 200 {
-				t.Errorf("status = %d, want 200", a.StatusCode)
+			if a := g.do(req); a.StatusCode != 200 || a.Close {
+				t.Errorf("status = %d, connection closed = %v; want 200, false", a.StatusCode, a.Close)
 			}
 			sameBytes(t, "engine's body", <-rec.bodies, []byte(long))
 			if d := g.decision(); d.Home != "" {

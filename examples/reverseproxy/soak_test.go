@@ -27,8 +27,9 @@ import (
 var soak = flag.Duration("soak", time.Second, "duration of TestSoak")
 
 // TestSoak keeps a gateway under fire: clients of which a third leave at random
-// points, engines that are killed and come back. Time is real here, and random
-// choices are seeded for each client.
+// points, bodies that are kept and bodies that stream through, engines that are
+// killed and come back. Time is real here, and random choices are seeded for each
+// client.
 //
 //	go test ./examples/reverseproxy -run TestSoak -soak 60s -v
 func TestSoak(t *testing.T) {
@@ -65,7 +66,7 @@ func TestSoak(t *testing.T) {
 	})
 	must(t, err)
 	transport := reverseproxy.NewTransport()
-	handler := &reverseproxy.Handler{Router: pool, Hasher: new(tokenprefix.Hasher), Transport: transport}
+	handler := &reverseproxy.Handler{Router: pool, Hasher: new(tokenprefix.Hasher), Transport: transport, MaxPeek: 16 << 10}
 	gateway := httptest.NewUnstartedServer(handler)
 	gateway.Config.ErrorLog = log.New(&logged, "", 0)
 	gateway.Start()
@@ -80,7 +81,7 @@ func TestSoak(t *testing.T) {
 	work.Go(func() { killers(ctx, fleet) })
 	for i := range clients {
 		random := rand.New(rand.NewPCG(1, uint64(i)))
-		prompt := chat(fmt.Sprint("Persona ", i%20), 4000)
+		prompt := chat(fmt.Sprint("Persona ", i%20), 4000+36_000*(i%2)) // within the peek, and behind it
 		work.Go(func() {
 			for ctx.Err() == nil {
 				began, down := deaths(fleet), dead(fleet)
@@ -280,6 +281,7 @@ func (e *mortal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.(http.Flusher).Flush() // long before there is anything to say
 	for i := range 1 + random.IntN(20) {
 		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
 		if _, err := fmt.Fprintf(w, "data: %d\n\n", i); err != nil || r.Context().Err() != nil {

@@ -15,21 +15,21 @@ import (
 // --enable-prompt-tokens-details there, --enable-cache-report in SGLang. Without
 // them the router does without.
 type usageTail struct {
-	bytes [4 << 10]byte
+	// What is older than the window stays until there is no more room, so that not
+	// every piece moves all of it.
+	bytes [2 * usageWindow]byte
 	n     int
 }
+
+// usageWindow is how much of the end of an answer is read, in bytes.
+const usageWindow = 4 << 10
 
 func (t *usageTail) reset() { t.n = 0 }
 
 func (t *usageTail) add(piece []byte) {
-	size := len(t.bytes)
-	if len(piece) >= size {
-		t.n = copy(t.bytes[:], piece[len(piece)-size:])
-		return
-	}
-	if over := t.n + len(piece) - size; over > 0 {
-		copy(t.bytes[:], t.bytes[over:t.n])
-		t.n -= over
+	piece = piece[max(0, len(piece)-usageWindow):]
+	if t.n+len(piece) > len(t.bytes) {
+		t.n = copy(t.bytes[:], t.bytes[t.n-usageWindow:t.n])
 	}
 	t.n += copy(t.bytes[t.n:], piece)
 }
@@ -41,7 +41,7 @@ type usage struct{ prompt, cached loadstats.Count }
 // cached_tokens in their details) or Anthropic's (input_tokens, beside them
 // cache_read_input_tokens and cache_creation_input_tokens).
 func (t *usageTail) read() usage {
-	text := t.bytes[:t.n]
+	text := t.bytes[max(0, t.n-usageWindow):t.n]
 	// Most of the text is none of this, and quotes are everywhere in it.
 	at := bytes.Index(text, []byte("_tokens"))
 	if at < 0 {

@@ -50,6 +50,7 @@ func pieces(text string, size int) [][]byte {
 func FuzzUsage(f *testing.F) {
 	f.Add([]byte(`data: {"a":1}`), 10, 50)
 	f.Add([]byte(strings.Repeat("x", 5000)), 4095, 12)
+	f.Add([]byte(strings.Repeat("x", 9000)), 100, 12)
 	f.Fuzz(func(t *testing.T, before []byte, size, n int) {
 		if size <= 0 || n < 0 || len(before) > 1<<16 || len(before)/size > 1<<10 {
 			t.Skip()

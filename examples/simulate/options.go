@@ -80,12 +80,11 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.DurationVar(&o.clients.Timeout, "timeout", 0, "`time` without a first token after which clients send a request again; 0: never")
 	f.IntVar(&o.clients.Duplicates, "duplicates", 3, "`times` that they do so")
 	f.BoolVar(&o.clients.Cancel, "cancel", false, "what clients gave up is taken back from the engine")
+	f.StringVar(&o.faults, "faults", "", aboutFaults)
 	f.DurationVar(&o.reports, "reports", 0, "`interval` of the engines' reports to all policies; 0: only to those that live by them")
 	f.DurationVar(&o.scrape, "scrape", 50*time.Millisecond, "`interval` of the reports to policies that live by them")
 
-	f.StringVar(&o.faults, "faults", "", aboutFaults)
 	f.BoolVar(&o.fair, "fair", false, "acquire lets tenants take turns")
-
 	names := f.String("policies", "all", "`names` of policies, separated by commas; all, or ablation for variants of affinity")
 	f.BoolVar(&o.list, "list", false, "list the policies and exit")
 	f.StringVar(&o.format, "format", "table", "table, csv, json or markdown")

@@ -112,7 +112,7 @@ func TestSimulate_IsDeterministic(t *testing.T) {
 	first.BoundHeld(t)
 }
 
-const goldenEverything = "346 622.401107ms 11.325957688s 33 11 8 10"
+const goldenEverything = "345 686.626447ms 12.365411331s 30 10 9 11"
 
 func TestSimulate_Errors(t *testing.T) {
 	w := swarm(t, routertest.SwarmConfig{Streams: 1, Duration: 121 * time.Second})

@@ -135,7 +135,7 @@ func (a *answer) usage(names ...string) (int, bool) {
 
 // leadingNumber reads a count that something else follows.
 func leadingNumber(text []byte) (n int, ok bool) {
-	const most = 1 << 30
+	const most = 1 << 28 // the sum of a few fits an int of 32 bits
 	for i, c := range text {
 		if c < '0' || c > '9' {
 			return n, i > 0

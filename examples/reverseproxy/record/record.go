@@ -20,6 +20,9 @@
 // compared with others of the same salt and with nothing else: who knows a prompt
 // can't look for it. What remains visible is who shares how much of a prompt with
 // whom, how long prompts and answers are, and when they came.
+//
+// Requests that were refused or broke off are traffic, too, and have a line with
+// their outcome. If clients send them again, they are in the trace again.
 package record
 
 import (
