@@ -8,7 +8,8 @@ import (
 const (
 	// lookAhead is how many requests are left waiting in a pass before it ends.
 	// Those behind would hardly be sent before them: 64 change nothing in the
-	// simulation; with 4 the swarm of 200 agents is served 10.5 times a second, not 12.8.
+	// simulation; with 4 a swarm of 200 agents is served 10.5 times a second, not
+	// 12.8 times.
 	lookAhead = 16
 	// passInterval is how often the queue is looked at when nothing happens: an
 	// estimate of progress, the end of a cooling or a slow start make room
@@ -133,7 +134,8 @@ func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bo
 		p.queue.tokens.Add(int64(h.own - own))
 		h.why = why
 		if p.config.Hooks.Announce != nil && !h.told {
-			h.blocks = append(h.blocks[:0], s.chain...)
+			// A copy, as the caller may leave before it is told.
+			h.blocks, h.prompt = append(h.blocks[:0], s.chain...), s.info.PromptTokens
 		}
 		return nil, true, nil
 	}

@@ -32,6 +32,13 @@ func TestEvent_Golden(t *testing.T) {
 	if got := hex.EncodeToString(b); got != want {
 		t.Errorf("AppendBinary = %s\nwant           %s", got, want)
 	}
+	waiting := router.Event{Kind: router.Waiting, Origin: 3, ID: 300, Due: -3 * time.Second, Blocks: []uint64{1}, Tokens: 300}
+	b, err = waiting.AppendBinary(nil)
+	require.NoError(t, err)
+	const wantWaiting = "010400" + "0300000000000000" + "ac02" + "fff782ad16" + "ac02" + "00" + "01" + "0100000000000000"
+	if got := hex.EncodeToString(b); got != wantWaiting {
+		t.Errorf("AppendBinary = %s\nwant           %s", got, wantWaiting)
+	}
 }
 
 func TestEvent_RoundTrip(t *testing.T) {

@@ -73,7 +73,8 @@ type Held struct {
 	remote remoteID // which one it is at another pool, if it waits there
 	told   bool     // to other pools
 	toldAt int64    // with that key
-	blocks []uint64 // to tell
+	blocks []uint64 // to tell, with the size of the prompt
+	prompt int
 
 	over    atomic.Bool // sent, failed or cancelled; set under mu, but for remote ones
 	mu      sync.Mutex  // held while the request is looked at

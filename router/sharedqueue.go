@@ -21,20 +21,13 @@ func (p *Pool) announceWaiting(h *Held, now time.Time) {
 	if f == nil || h.isRemote() || h.told && h.toldAt == h.key {
 		return
 	}
-	e := Event{Kind: Waiting, Origin: p.config.Origin, ID: h.seq, Due: time.Duration(h.key - now.UnixNano()), At: now}
+	due := max(-maxDue, min(time.Duration(h.key-now.UnixNano()), maxDue))
+	e := Event{Kind: Waiting, Origin: p.config.Origin, ID: h.seq, Due: due, At: now}
 	if !h.told {
-		e.Blocks, e.Tokens = h.blocks, h.promptTokens()
+		e.Blocks, e.Tokens = h.blocks, h.prompt
 	}
 	h.told, h.toldAt, h.blocks = true, h.key, nil
 	f(&e)
-}
-
-// promptTokens is the size of the prompt of which the blocks are told.
-func (h *Held) promptTokens() int {
-	if s := h.request.Prefix; s != nil && s.Tokens > 0 {
-		return min(s.Tokens, maxTokens)
-	}
-	return len(h.blocks) * BlockTokens
 }
 
 // announceGone tells other pools that a request they know of waits no more, and
