@@ -17,8 +17,10 @@ import (
 // leaves nothing behind. Request.Prefix and the functions of the request are used
 // until Acquire returns.
 //
-// Pick does not look at the queue: requests that must not wait go before those
-// that do.
+// Those who make room look at the queue: Decision.FirstToken and Release, Apply and
+// SetEndpoints take longer while requests wait, up to a tenth of a millisecond for 64
+// endpoints. Pick does not look at it: requests that must not wait go before those
+// that do. Pools that announce to each other keep one order among them all.
 func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if h != nil {
 		h.ready = ready
 		if err = p.keep(h); err == nil {
-			if h.isOver() {
+			if h.over.Load() {
 				return nil
 			}
 			return h
@@ -105,21 +107,13 @@ func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 // there any more: its ready has been or is being called.
 func (h *Held) CancelAt(now time.Time) bool {
 	h.mu.Lock()
-	over := h.over
-	h.over = true
+	over := h.over.Swap(true)
 	h.mu.Unlock()
 	if over {
 		return false
 	}
-	h.pool.queue.remove(h, 0)
 	h.pool.dispatch(now) // others may take the place that it was going to have
 	return true
-}
-
-func (h *Held) isOver() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.over
 }
 
 // enter sends a request at once if nobody waits and there is room; else it makes

@@ -53,9 +53,10 @@ type Config struct {
 }
 
 // Hooks are functions that a pool calls, on the goroutine of the caller and
-// with no lock held; they may call the pool. Nil ones are left out.
+// with no lock held; they may call the pool. For a request that waited in Acquire
+// that is the goroutine of whoever made room for it. Nil ones are left out.
 type Hooks struct {
-	// Decided is called with each decision before Pick returns it.
+	// Decided is called with each decision before Pick or Acquire returns it.
 	Decided func(*Decision)
 	// Released is called with each decision once it is released.
 	Released func(*Decision, Outcome)

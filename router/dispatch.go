@@ -7,11 +7,13 @@ import (
 
 const (
 	// lookAhead is how many requests are left waiting in a pass before it ends.
-	// Those behind would hardly be sent before them.
+	// Those behind would hardly be sent before them: 64 change nothing in the
+	// simulation; with 4 a swarm of 200 agents is served 10.5 times a second, not
+	// 12.8 times.
 	lookAhead = 16
 	// passInterval is how often the queue is looked at when nothing happens: an
 	// estimate of progress, the end of a cooling or a slow start make room
-	// without telling.
+	// without telling. The figures of the simulation are the same without.
 	passInterval = 50 * time.Millisecond
 )
 
@@ -59,16 +61,21 @@ func (p *Pool) dispatch(now time.Time) {
 func (p *Pool) pass() {
 	q := &p.queue
 	q.rate, _ = p.prefillRate()
-	var now time.Time
-	q.order, now = q.inOrder(q.order)
-	defer clear(q.order)
+	now, order, gone := q.begin()
+	defer func() { clear(order); clear(gone) }()
+	for _, h := range gone {
+		p.announceGone(h, now)
+	}
 	s := p.scratch.Get().(*scratch)
 	defer p.release(s)
 	s.queued = true
 	s.plan.reset()
 	left := 0
-	for _, h := range q.order {
+	for _, h := range order {
 		if left == lookAhead && now.Sub(h.arrived) < p.config.Queue.MaxWait {
+			if h.told {
+				p.announceWaiting(h, now) // others must not leave it a place that it has not
+			}
 			continue
 		}
 		if p.look(s, h, now) {
@@ -81,6 +88,9 @@ func (p *Pool) pass() {
 func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 	d, waits, err := p.decide(s, h, now)
 	if d == nil && err == nil {
+		if waits {
+			p.announceWaiting(h, now)
+		}
 		return waits
 	}
 	sent := 0
@@ -90,6 +100,8 @@ func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 	p.queue.remove(h, sent)
 	if d != nil {
 		p.decided(d, s)
+	} else {
+		p.announceGone(h, now)
 	}
 	h.ready(d, err)
 	return false
@@ -100,24 +112,34 @@ func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.over {
+	if h.over.Load() {
 		return nil, false, nil
 	}
 	if now.Sub(h.arrived) >= p.config.Queue.MaxWait {
-		h.over = true
+		h.over.Store(true)
+		if h.isRemote() {
+			return nil, false, nil // the next pass takes it out
+		}
 		return nil, false, p.overfull()
 	}
 	s.describe(&h.request, now)
 	s.info.Seq, s.info.Random = h.seq, p.random(h.seq)
+	if h.isRemote() {
+		return nil, p.expect(s, &h.request), nil
+	}
 	d, why, err := p.send(s, &h.request)
 	if d == nil && err == nil {
 		own := h.own
 		h.place(s.own(&h.request), p.queue.rate)
 		p.queue.tokens.Add(int64(h.own - own))
 		h.why = why
+		if p.config.Hooks.Announce != nil && !h.told {
+			// A copy, as the caller may leave before it is told.
+			h.blocks, h.prompt = append(h.blocks[:0], s.chain...), s.info.PromptTokens
+		}
 		return nil, true, nil
 	}
-	h.over = true
+	h.over.Store(true)
 	if d != nil {
 		d.Waited, d.Held = now.Sub(h.arrived), h.why
 	}

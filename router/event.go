@@ -16,7 +16,8 @@ type EventKind uint8
 const (
 	Sent       EventKind = 1 // an endpoint was picked for it
 	FirstToken EventKind = 2 // its prefill is over
-	Released   EventKind = 3 // it has left the endpoint
+	Released   EventKind = 3 // it has left the endpoint, or the queue
+	Waiting    EventKind = 4 // it waits in the queue, or has another place there
 )
 
 // Event is a change of state that other pools over the same endpoints should
@@ -27,11 +28,14 @@ type Event struct {
 	Kind EventKind
 	// Origin is the pool that made the decision and ID its number there.
 	Origin, ID uint64
+	// Due is the request's place in the order, from At. Set in Waiting.
+	Due time.Duration
 	// Endpoint is the ID of the endpoint. Set in Sent.
 	Endpoint string
 	// Blocks are the hashes of the prompt's blocks, Tokens its tokens not
 	// believed cached at the endpoint, Shared that it branched off a prefix
-	// that others use. Set in Sent.
+	// that others use. Set in Sent. In the first Waiting of a request Tokens is the
+	// size of its prompt; in later ones that and Blocks are empty.
 	Blocks []uint64
 	Tokens int
 	// Own is the number of blocks that the request needs beyond Blocks, for the
@@ -56,14 +60,18 @@ const (
 	maxTokens = maxBlocks * BlockTokens
 )
 
+// maxDue bounds the place in the order, which is never so far away.
+const maxDue = 24 * time.Hour
+
 // ErrEvent is matched by the errors of Event.AppendBinary, Event.UnmarshalBinary
 // and Pool.Apply.
 var ErrEvent = errors.New("router: malformed event")
 
 // AppendBinary appends the encoded event to b. The encoding is versioned and
-// the same on all architectures: a header of 3 bytes and 2 numbers, then for Sent the
-// endpoint, the tokens and 8 bytes a block. An event that UnmarshalBinary would
-// not take is an error, and b is returned as it was.
+// the same on all architectures: a header of 3 bytes and 2 numbers, then for Sent
+// the endpoint, for Waiting the place, and for both the tokens and 8 bytes a block.
+// An event that UnmarshalBinary would not take is an error, and b is returned as it
+// was.
 func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 	if err := e.check(); err != nil {
 		return b, err
@@ -81,11 +89,15 @@ func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, eventVersion, byte(e.Kind), flags)
 	b = binary.LittleEndian.AppendUint64(b, e.Origin)
 	b = binary.AppendUvarint(b, e.ID)
-	if e.Kind != Sent {
+	switch e.Kind {
+	case Sent:
+		b = binary.AppendUvarint(b, uint64(len(e.Endpoint)))
+		b = append(b, e.Endpoint...)
+	case Waiting:
+		b = binary.AppendVarint(b, int64(e.Due))
+	default:
 		return b, nil
 	}
-	b = binary.AppendUvarint(b, uint64(len(e.Endpoint)))
-	b = append(b, e.Endpoint...)
 	b = binary.AppendUvarint(b, uint64(e.Tokens))
 	b = binary.AppendUvarint(b, uint64(e.Own))
 	b = binary.AppendUvarint(b, uint64(len(e.Blocks)))
@@ -97,10 +109,12 @@ func (e *Event) AppendBinary(b []byte) ([]byte, error) {
 
 func (e *Event) check() error {
 	switch {
-	case e.Kind < Sent || e.Kind > Released:
+	case e.Kind < Sent || e.Kind > Waiting:
 		return fmt.Errorf("%w: kind %d", ErrEvent, e.Kind)
-	case e.Kind != Sent:
+	case e.Kind == FirstToken || e.Kind == Released:
 		return nil
+	case e.Due < -maxDue || e.Due > maxDue:
+		return fmt.Errorf("%w: due in %v is not within %v", ErrEvent, e.Due, maxDue)
 	case e.Tokens < 0 || e.Tokens > maxTokens:
 		return fmt.Errorf("%w: %d tokens are not within 0 to %d", ErrEvent, e.Tokens, maxTokens)
 	case e.Own < 0 || e.Own > maxBlocks:
@@ -122,7 +136,7 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 	}
 	got := Event{Kind: EventKind(b[1]), Origin: binary.LittleEndian.Uint64(b[3:])}
 	got.Shared, got.Failed, got.Uncomputed = b[2]&1 != 0, b[2]&2 != 0, b[2]&4 != 0
-	if got.Kind < Sent || got.Kind > Released {
+	if got.Kind < Sent || got.Kind > Waiting {
 		return fmt.Errorf("%w: kind %d", ErrEvent, b[1])
 	}
 	rest := b[11:]
@@ -137,12 +151,22 @@ func (e *Event) UnmarshalBinary(b []byte) error {
 		return v
 	}
 	got.ID = number(1<<64 - 1)
-	if got.Kind == Sent && ok {
+	switch {
+	case !ok:
+	case got.Kind == Sent:
 		size := number(uint64(len(rest)))
 		if !ok || size > uint64(len(rest)) {
 			return fmt.Errorf("%w: endpoint is cut off", ErrEvent)
 		}
 		got.Endpoint, rest = string(rest[:size]), rest[size:]
+	case got.Kind == Waiting:
+		due, n := binary.Varint(rest)
+		if n <= 0 || due < -int64(maxDue) || due > int64(maxDue) {
+			return fmt.Errorf("%w: the place in the order is cut off or out of range", ErrEvent)
+		}
+		got.Due, rest = time.Duration(due), rest[n:]
+	}
+	if ok && (got.Kind == Sent || got.Kind == Waiting) {
 		got.Tokens = int(number(maxTokens))
 		got.Own = int(number(maxBlocks))
 		blocks := number(maxBlocks)

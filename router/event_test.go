@@ -18,6 +18,8 @@ var someEvents = []router.Event{
 	{Kind: router.Sent, Endpoint: ""},
 	{Kind: router.FirstToken, Origin: 1<<64 - 1, ID: 1<<64 - 1},
 	{Kind: router.Released, Origin: 3, ID: 300, Failed: true},
+	{Kind: router.Waiting, Origin: 3, ID: 300, Due: -3 * time.Second, Blocks: []uint64{1, 1 << 63}, Tokens: 600},
+	{Kind: router.Waiting, Origin: 3, ID: 300, Due: time.Hour},
 }
 
 // The encoding is spoken between gateways of different versions: a change is a
@@ -29,6 +31,13 @@ func TestEvent_Golden(t *testing.T) {
 	require.NoError(t, err)
 	if got := hex.EncodeToString(b); got != want {
 		t.Errorf("AppendBinary = %s\nwant           %s", got, want)
+	}
+	waiting := router.Event{Kind: router.Waiting, Origin: 3, ID: 300, Due: -3 * time.Second, Blocks: []uint64{1}, Tokens: 300}
+	b, err = waiting.AppendBinary(nil)
+	require.NoError(t, err)
+	const wantWaiting = "010400" + "0300000000000000" + "ac02" + "fff782ad16" + "ac02" + "00" + "01" + "0100000000000000"
+	if got := hex.EncodeToString(b); got != wantWaiting {
+		t.Errorf("AppendBinary = %s\nwant           %s", got, wantWaiting)
 	}
 }
 
@@ -53,7 +62,7 @@ func TestEvent_WhatIsNotUnderstood(t *testing.T) {
 	require.NoError(t, err)
 	for name, change := range map[string]func([]byte) []byte{
 		"later version":    func(b []byte) []byte { b[0] = 2; return b },
-		"unknown kind":     func(b []byte) []byte { b[1] = 4; return b },
+		"unknown kind":     func(b []byte) []byte { b[1] = 5; return b },
 		"kind zero":        func(b []byte) []byte { b[1] = 0; return b },
 		"bytes left over":  func(b []byte) []byte { return append(b, 0) },
 		"block left over":  func(b []byte) []byte { return append(b, 1, 2, 3, 4, 5, 6, 7, 8) },

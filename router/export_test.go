@@ -116,26 +116,36 @@ func (p *Pool) Tenants() int {
 	return len(p.queue.tenants.byName)
 }
 
+// RemotelyHeld returns the number of requests that are known to wait elsewhere.
+func (p *Pool) RemotelyHeld() int {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return p.queue.remote
+}
+
 // CheckQueue compares the queue's books with each other.
 func (p *Pool) CheckQueue() error {
 	q := &p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	tokens, waiting := 0, map[*tenant]int{}
+	tokens, remote, waiting := 0, 0, map[*tenant]int{}
 	for _, h := range q.held {
-		h.mu.Lock()
-		over := h.over
-		h.mu.Unlock()
-		if over {
+		if h.over.Load() && !h.isRemote() {
 			return fmt.Errorf("request %d is over and held", h.seq)
 		}
 		tokens += h.own
 		if h.tenant != nil {
 			waiting[h.tenant]++
 		}
+		if h.isRemote() {
+			remote++
+		}
 	}
 	if n := int(q.count.Load()); n != len(q.held) {
 		return fmt.Errorf("%d requests are held, counted %d", len(q.held), n)
+	}
+	if q.remote != remote {
+		return fmt.Errorf("%d requests of other pools are held, counted %d", remote, q.remote)
 	}
 	if n := int(q.tokens.Load()); n != tokens {
 		return fmt.Errorf("%d tokens are held, counted %d", tokens, n)

@@ -7,19 +7,29 @@ import (
 )
 
 // The rules of the queue: in which order held requests are looked at, and when
-// one may be sent. Where one is sent is the policy's matter.
+// one may be sent. Where one is sent is the policy's matter. What each constant is
+// worth was measured with routertest.Simulate; examples/simulate/LATE_BINDING.md has
+// the figures, here are means of TTFT in ms for Mooncake's conversation trace at 1.8
+// times its speed (4,637 as it is) and requests per second of a swarm of 200
+// agents, which is more than the engines have memory for (12.8).
 const (
 	// overtaking is for how many times its own prefill time a request may be
-	// overtaken, and maxOvertaking bounds that.
+	// overtaken, and maxOvertaking bounds that. First come first served: 21,482 and
+	// 5.9, as bad as no queue. Without the bound the mean is 2,354, but somebody
+	// waits for 136 s, not 48.
 	overtaking    = 15
 	maxOvertaking = 30 * time.Second
 	// stepTokens is what an endpoint may have before it, together with the
 	// request, for the request to be sent: an engine's budget of tokens for one
-	// iteration. What fits into it is computed at once.
+	// iteration. What fits into it is computed at once. How much it is hardly
+	// matters: 4,738 and 12.6 with 0, 4,737 and 12.5 with 8,192. Without it, so that
+	// requests wait for memory only, 4,598 and 10.3, and at 1.7 times the trace's
+	// speed the mean is 1,926, not 1,777.
 	stepTokens = 2048
 	// memoryShare is the share of the KV cache that may be in use for the
 	// request to be sent: beyond it the engine would queue the request, and
-	// everything behind it, for memory.
+	// everything behind it, for memory. Without it 5,355 and 8.7; with 0.85
+	// prompts wait for memory that is there: 8,134 and 13.6.
 	memoryShare = 0.95
 	// assumedRate is the speed of prefill, in tokens per second, of an endpoint
 	// of which none was measured yet.
@@ -82,7 +92,8 @@ func holdFor(c *balancer.Candidate, m *member, planned, uncached int) Hold {
 }
 
 // plan is what requests that were left waiting in a pass will bring to their
-// endpoints. Later ones are placed with it in view.
+// endpoints. Later ones are placed with it in view, and don't take the place of one
+// that needs much: without it the mean is less (3,178), and somebody waits for 137 s.
 type plan struct {
 	members []*member
 	tokens  []int

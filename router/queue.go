@@ -19,8 +19,7 @@ type Queue struct {
 	// After it Acquire answers ErrSaturated.
 	MaxWait time.Duration
 	// Fair makes tenants (Request.Tenant) take turns by the prefill that they
-	// cause, so that one with more than its share waits behind the others. It
-	// costs something where tenants are alike; among them it is better off.
+	// cause, so that one with more than its share waits behind the others.
 	Fair bool
 }
 
@@ -40,7 +39,7 @@ func (q *Queue) setDefaults() error {
 	return nil
 }
 
-// queue holds the requests that wait.
+// queue holds the requests that wait, here and, as far as is known, at other pools.
 type queue struct {
 	watch  chan struct{} // empty while a caller of Acquire looks at it now and then
 	count  atomic.Int64  // of held
@@ -49,12 +48,13 @@ type queue struct {
 
 	mu      sync.Mutex
 	held    []*Held
+	remote  int // of held, those that wait at other pools
 	tenants tenants
 	now     time.Time // of the last pass asked for
 
 	// Of the pass under way, and used by nobody else.
-	order []*Held
-	rate  float64 // of prefill, mean of the endpoints, in tokens per second
+	order, gone []*Held
+	rate        float64 // of prefill, mean of the endpoints, in tokens per second
 }
 
 // Held is a request in the queue of a pool. Its methods are safe for concurrent
@@ -70,20 +70,35 @@ type Held struct {
 	due     int64         // its place in the order, UnixNano, when last looked at
 	key     int64         // due and what its tenant is ahead, in this pass
 
-	mu      sync.Mutex // held while the request is looked at
-	over    bool       // sent, failed or cancelled
+	remote remoteID // which one it is at another pool, if it waits there
+	told   bool     // to other pools
+	toldAt int64    // with that key
+	blocks []uint64 // to tell, with the size of the prompt
+	prompt int
+
+	over    atomic.Bool // sent, failed or cancelled; set under mu, but for remote ones
+	mu      sync.Mutex  // held while the request is looked at
 	request Request
 	why     Hold // when last looked at
 }
+
+func (h *Held) isRemote() bool { return h.ready == nil }
 
 // add puts a request into the queue; it is false if that is full.
 func (q *queue) add(h *Held, c *Queue) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.held) >= c.MaxLength {
+	n := len(q.held) - q.remote
+	if h.isRemote() {
+		n = q.remote
+	}
+	if n >= c.MaxLength {
 		return false
 	}
-	if c.Fair {
+	switch {
+	case h.isRemote():
+		q.remote++
+	case c.Fair:
 		h.tenant = q.tenants.arrive(h.request.Tenant)
 	}
 	q.held = append(q.held, h)
@@ -98,34 +113,58 @@ func (q *queue) remove(h *Held, sent int) {
 	defer q.mu.Unlock()
 	i := slices.Index(q.held, h)
 	q.held = slices.Delete(q.held, i, i+1)
+	q.forget(h, sent)
+}
+
+// forget takes a request out of the sums.
+func (q *queue) forget(h *Held, sent int) {
 	q.count.Add(-1)
 	q.tokens.Add(-int64(h.own))
-	if h.tenant != nil {
+	switch {
+	case h.isRemote():
+		q.remote--
+	case h.tenant != nil:
 		q.tenants.leave(h.tenant, sent)
 	}
 }
 
+// maxHeadStart bounds what a head start and fairness do to the order.
+const maxHeadStart = time.Hour
+
 // place puts a request into the order by the tokens that no endpoint has cached.
 func (h *Held) place(own int, rate float64) {
 	h.own = own
-	h.due = h.arrived.Add(-h.head).Add(allowance(h.own, rate)).UnixNano()
+	head := max(-maxHeadStart, min(h.head, maxHeadStart))
+	h.due = h.arrived.Add(-head).Add(allowance(h.own, rate)).UnixNano()
 }
 
-// inOrder returns the requests in their order, at the time of the pass.
-func (q *queue) inOrder(dst []*Held) ([]*Held, time.Time) {
+// begin returns the time of a pass and the requests in their order, and those that
+// have been cancelled since the last one, which it takes out.
+func (q *queue) begin() (now time.Time, order, gone []*Held) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.gone = q.gone[:0]
+	q.held = slices.DeleteFunc(q.held, func(h *Held) bool {
+		if h.over.Load() {
+			q.gone = append(q.gone, h)
+			q.forget(h, 0)
+			return true
+		}
+		return false
+	})
 	least := q.tenants.least()
 	for _, h := range q.held {
 		h.key = h.due
 		if h.tenant != nil {
-			h.key += int64(float64(h.tenant.served-least) / q.rate * float64(time.Second))
+			ahead := min(float64(h.tenant.served-least)/q.rate, maxHeadStart.Seconds())
+			h.key += int64(ahead * float64(time.Second))
 		}
 	}
 	slices.SortFunc(q.held, func(a, b *Held) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.seq, b.seq))
 	})
-	return append(dst[:0], q.held...), q.now
+	q.order = append(q.order[:0], q.held...)
+	return q.now, q.order, q.gone
 }
 
 // latest is now, or the time of the last pass if that is later.
@@ -147,7 +186,8 @@ type QueueStats struct {
 	Oldest time.Duration
 }
 
-// QueueStats returns the state of the queue of Acquire.
+// QueueStats returns the state of the queue of Acquire, without what waits at other
+// pools.
 func (p *Pool) QueueStats() QueueStats { return p.QueueStatsAt(time.Now()) }
 
 // QueueStatsAt is QueueStats at a given time.
@@ -155,8 +195,12 @@ func (p *Pool) QueueStatsAt(now time.Time) QueueStats {
 	q := &p.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := QueueStats{Length: len(q.held), Tokens: int(q.tokens.Load())}
+	s := QueueStats{Tokens: int(q.tokens.Load())}
 	for _, h := range q.held {
+		if h.isRemote() || h.over.Load() {
+			continue
+		}
+		s.Length++
 		s.Oldest = max(s.Oldest, now.Sub(h.arrived))
 	}
 	return s

@@ -1,10 +1,13 @@
 package router_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +101,29 @@ func TestEnqueue_WaitsForTheWarmEndpoint(t *testing.T) {
 	}
 	if next := d.pool.DispatchAt(d.now); !next.IsZero() {
 		t.Errorf("DispatchAt = %v with nothing held, want zero", next)
+	}
+}
+
+// A decision tells how long it took and why, wherever it explains itself.
+func TestDecision_TellsOfTheWait(t *testing.T) {
+	d := newDesk(t, router.Config{Endpoints: fleet(1)})
+	busy := d.occupy("e0", 10_000)
+	d.enqueue("turn", router.Request{Prefix: prompt(1, 60)})
+	d.now = d.now.Add(1500 * time.Millisecond)
+	busy.FirstTokenAt(d.now)
+	one := d.got["turn"]
+	if got, want := one.String(), ", waited 1.5s for prefill, "; !strings.Contains(got, want) {
+		t.Errorf("String() = %s, want %q in it", got, want)
+	}
+	data, err := json.Marshal(one)
+	require.NoError(t, err)
+	if want := `"held":"prefill","waited_ms":1500,`; !strings.Contains(string(data), want) {
+		t.Errorf("JSON = %s, want %s in it", data, want)
+	}
+	var text strings.Builder
+	slog.New(slog.NewTextHandler(&text, nil)).Info("decided", "decision", one)
+	if want := "decision.held=prefill decision.waited=1.5s"; !strings.Contains(text.String(), want) {
+		t.Errorf("log = %s, want %s in it", text.String(), want)
 	}
 }
 

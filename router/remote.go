@@ -16,6 +16,13 @@ type remote struct {
 	lookAt atomic.Int64
 }
 
+// has says whether a request of another pool is in flight.
+func (r *remote) has(id remoteID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leases[id] != nil
+}
+
 type remoteID struct{ origin, id uint64 }
 
 // maxRemote bounds the requests of other pools that are tracked at a time, in
@@ -47,8 +54,14 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 	p.dropOldRemote(now)
 	id := remoteID{e.Origin, e.ID}
 	switch e.Kind {
+	case Waiting:
+		p.applyWaiting(now, e, id)
 	case Sent:
+		waited := p.queue.endRemote(id)
 		p.applySent(now, e, id)
+		if waited {
+			p.dispatch(now)
+		}
 	case FirstToken:
 		p.remote.mu.Lock()
 		l := p.remote.leases[id]
@@ -58,6 +71,10 @@ func (p *Pool) ApplyAt(now time.Time, e *Event) error {
 			p.dispatch(now)
 		}
 	case Released:
+		if p.queue.endRemote(id) {
+			p.dispatch(now)
+			return nil
+		}
 		p.remote.mu.Lock()
 		l := p.remote.leases[id]
 		delete(p.remote.leases, id)
@@ -125,6 +142,7 @@ func (p *Pool) Disconnect(origin uint64) { p.DisconnectAt(time.Now(), origin) }
 
 // DisconnectAt is Disconnect at a given time.
 func (p *Pool) DisconnectAt(now time.Time, origin uint64) {
+	p.queue.endOrigin(origin)
 	p.dropRemote(now, func(id remoteID, _ *lease) bool { return id.origin == origin })
 	p.dispatch(now)
 }

@@ -9,11 +9,12 @@
 //	go run ./examples/simulate -swarm 100 -timeout 5s -duplicates 3
 //	go run ./examples/simulate -swarm 100 -reports 500ms -faults mixed
 //	go run ./examples/simulate -swarm 150 -policies ablation -seeds 3
+//	go run ./examples/simulate -swarm 60 -greedy 100 -policies affinity,acquire -fair
 //	go run ./examples/simulate -list
 //
 // The engines are those of routertest.Simulate: about a 70B model on four H100
-// each. The same flags print the same bytes on every machine. SIMULATION.md shows
-// the results that the project's claims rest on.
+// each. The same flags print the same bytes on every machine. SIMULATION.md and
+// LATE_BINDING.md show the results that the project's claims rest on.
 package main
 
 import (
