@@ -108,7 +108,9 @@ func (a Affinity) model(p *PickInfo) model {
 	busy, weight, holders, others := 0, 0, 0, math.Inf(1)
 	for i := range p.Candidates {
 		c := &p.Candidates[i]
-		others = min(others, m.others(&c.Load))
+		if cost := m.others(&c.Load); cost < others {
+			others = cost
+		}
 		busy += min(c.Load.Backlog, busyBacklog)
 		weight += c.Weight
 		switch {
@@ -147,14 +149,23 @@ func (m *model) inFlight(l *loadstats.Load) float64 {
 	if l.FailureShare > 0 {
 		requests += float64(failurePenalty * l.FailureShare)
 	}
-	return float64(m.sharing*requests) + min(m.others(l), m.believed)
+	cost := float64(m.sharing * requests)
+	if l.Fresh {
+		cost += min(m.others(l), m.believed)
+	}
+	return cost
 }
 
 // others is what the requests cost that a report shows beyond the caller's own.
+// Without one it costs nothing to ask.
 func (m *model) others(l *loadstats.Load) float64 {
-	if l.Report == nil || !l.Fresh {
+	if !l.Fresh || l.Report == nil {
 		return 0
 	}
+	return m.reported(l)
+}
+
+func (m *model) reported(l *loadstats.Load) float64 {
 	waiting, _ := l.Report.Waiting.Get()
 	cost := float64(m.sharing * float64(l.Requests()-l.InFlight))
 	return cost + float64(othersWaiting*float64(max(0, waiting-int64(l.PendingPrefills))))
