@@ -15,7 +15,8 @@ import (
 // The errors are those of Pick and ctx.Err. ErrSaturated means that the queue is
 // full, or that the request has waited for Queue.MaxWait. What was cancelled
 // leaves nothing behind. Request.Prefix and the functions of the request are used
-// until Acquire returns.
+// until Acquire returns. If one of them, the policy or Hooks.Decided panics while the
+// request is looked at, wherever that is, Acquire panics.
 //
 // Those who make room look at the queue: Decision.FirstToken and Release, Apply and
 // SetEndpoints take longer while requests wait, up to a tenth of a millisecond for 64
@@ -42,11 +43,11 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	// heard since counts too.
 	now := func() time.Time { return p.queue.latest(r.At.Add(time.Since(began))) }
 	if a, ok := p.await(ctx, answers, now); ok {
-		return a.d, a.err
+		return a.result()
 	}
 	if !h.CancelAt(now()) {
 		a := <-answers // it was just sent
-		return a.d, a.err
+		return a.result()
 	}
 	return nil, ctx.Err()
 }
@@ -55,6 +56,13 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 type answer struct {
 	d   *Decision
 	err error
+}
+
+func (a answer) result() (*Decision, error) {
+	if p, ok := a.err.(*panicked); ok {
+		panic(p)
+	}
+	return a.d, a.err
 }
 
 // await waits for the answer to a request, as long as its context lets it. One of
@@ -84,7 +92,8 @@ func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time
 // event loops and simulations: the pool calls ready once, from Enqueue itself if
 // the request need not wait, else from whatever call makes room for it, with no
 // lock held. Then the result is nil, else the request is held and may be
-// cancelled. While anything is held, DispatchAt must be called when it says.
+// cancelled. While anything is held, DispatchAt must be called when it says. What
+// makes Acquire panic is an error here.
 func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if r.At.IsZero() {
 		r.At = time.Now()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,47 +153,94 @@ func TestAcquire_HooksMayUseThePool(t *testing.T) {
 	})
 }
 
-// panicking is a policy that panics when it is told to.
-type panicking struct{ now *atomic.Bool }
-
-func (p panicking) Choose(i *balancer.PickInfo) (balancer.Choice, error) {
-	if p.now.Load() {
-		panic("a policy with a defect")
+// A panic of user code in a pass hits the caller of the request it was called for,
+// not the one who made room, and nobody else who waits.
+func TestAcquire_PanicsHitTheirCaller(t *testing.T) {
+	defect := errors.New("a defect")
+	for _, where := range []string{"policy", "eligible", "decided"} {
+		synctest.Test(t, func(t *testing.T) {
+			var armed atomic.Bool
+			panics := func(here string, yes bool) {
+				if armed.Load() && here == where && yes {
+					panic(defect)
+				}
+			}
+			const marked = 7 // the one with the defect has a prompt of so many tokens
+			p, busy := busyPool(t, router.Config{
+				Policy: policyFunc(func(i *balancer.PickInfo) (balancer.Choice, error) {
+					panics("policy", i.PromptTokens == 60*router.BlockTokens+marked)
+					return balancer.Affinity{}.Choose(i)
+				}),
+				Hooks: router.Hooks{Decided: func(d *router.Decision) {
+					panics("decided", d.PromptTokens == 60*router.BlockTokens+marked)
+				}},
+			})
+			var callers sync.WaitGroup
+			var served, hit atomic.Int32
+			for i := range uint64(3) {
+				r := router.Request{Prefix: prompt(i, 60)}
+				if i == 1 {
+					r.Prefix.Tokens += marked
+					r.Eligible = func(*router.Endpoint) bool { panics("eligible", true); return true }
+				}
+				callers.Go(func() {
+					defer func() {
+						if v := recover(); v != nil {
+							hit.Add(1)
+							if err, ok := v.(error); !ok || !errors.Is(err, defect) || i != 1 {
+								t.Errorf("%s: caller %d saw a panic with %v", where, i, v)
+							}
+						}
+					}()
+					d, err := p.Acquire(t.Context(), r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					served.Add(1)
+					d.Release(router.Outcome{})
+				})
+			}
+			time.Sleep(router.PassInterval / 2)
+			armed.Store(true)
+			busy.FirstToken() // does not panic
+			callers.Wait()
+			if served.Load() != 2 || hit.Load() != 1 {
+				t.Errorf("%s: %d were served and %d saw the panic, want 2 and 1", where, served.Load(), hit.Load())
+			}
+			busy.Release(router.Outcome{})
+			require.NoError(t, p.CheckQueue())
+			require.NoError(t, p.CheckInvariants(nil))
+		})
 	}
-	return balancer.Affinity{}.Choose(i)
 }
 
-// A panic of user code in a pass hits whoever made the pass; those who wait are
-// served by the next one.
-func TestAcquire_SurvivesAPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var defect atomic.Bool
-		p, busy := busyPool(t, router.Config{Policy: panicking{&defect}})
-		var callers sync.WaitGroup
-		callers.Go(func() {
-			d, err := p.Acquire(t.Context(), router.Request{Prefix: prompt(1, 60)})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			d.Release(router.Outcome{})
-		})
-		time.Sleep(router.PassInterval / 2)
-		defect.Store(true)
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			busy.FirstToken()
-		}()
-		defect.Store(false)
-		callers.Wait()
-		busy.Release(router.Outcome{})
-		require.NoError(t, p.CheckQueue())
-		require.NoError(t, p.CheckInvariants(nil))
-	})
+// Without a caller to panic it is an error.
+func TestEnqueue_PanicsAreErrors(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), KVCacheTokens: 400_000})
+	first := pick(t, p, router.Request{Prefix: prompt(0, 60), At: start})
+	first.FirstTokenAt(start.Add(time.Second)) // with which there is a speed
+	first.ReleaseAt(start.Add(time.Second), router.Outcome{})
+	busy := pick(t, p, router.Request{Prefix: prompt(1, 600), At: start.Add(time.Second)})
+	armed := false
+	var got error
+	h := p.Enqueue(router.Request{Prefix: prompt(2, 60), At: start.Add(time.Second), Eligible: func(*router.Endpoint) bool {
+		if armed {
+			panic("a defect")
+		}
+		return true
+	}}, func(d *router.Decision, err error) { got = err })
+	if h == nil {
+		t.Fatal("the request was not held")
+	}
+	armed = true
+	busy.FirstTokenAt(start.Add(2 * time.Second))
+	if got == nil || !strings.Contains(got.Error(), "a defect") {
+		t.Errorf("ready was called with %v, want the panic", got)
+	}
+	busy.ReleaseAt(start.Add(2*time.Second), router.Outcome{})
+	require.NoError(t, p.CheckQueue())
+	require.NoError(t, p.CheckInvariants(nil))
 }
 
 func TestAcquire_ErrorsAreThoseOfPick(t *testing.T) {

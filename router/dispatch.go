@@ -46,7 +46,7 @@ func (p *Pool) dispatch(now time.Time) {
 	}
 	done := false
 	defer func() {
-		if !done { // a hook or a policy panicked; the next event makes a pass
+		if !done { // a hook panicked; the next event makes a pass
 			q.wanted.Store(0)
 		}
 	}()
@@ -98,10 +98,10 @@ func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 		sent = d.lease.uncached
 	}
 	p.queue.remove(h, sent)
-	if d != nil {
-		p.decided(d, s)
-	} else {
+	if d == nil {
 		p.announceGone(h, now)
+	} else if err = caught(func() { p.decided(d, s) }); err != nil {
+		d = nil // which has been withdrawn
 	}
 	h.ready(d, err)
 	return false
@@ -127,7 +127,10 @@ func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bo
 	if h.isRemote() {
 		return nil, p.expect(s, &h.request), nil
 	}
-	d, why, err := p.send(s, &h.request)
+	var why Hold
+	if panicked := caught(func() { d, why, err = p.send(s, &h.request) }); panicked != nil {
+		err = panicked
+	}
 	if d == nil && err == nil {
 		own := h.own
 		h.place(s.own(&h.request), p.queue.rate)
