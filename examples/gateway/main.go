@@ -4,6 +4,7 @@
 //
 //	go run ./examples/gateway                        eight embedded engines, on 127.0.0.1:8080
 //	go run ./examples/gateway -endpoints http://h1:8000,http://h2:8000
+//	go run ./examples/gateway -record FILE           and write down the traffic, without its content
 //	go run ./examples/gateway -demo                  compare policies under a swarm of agents
 //	go run ./examples/gateway -demo -trace FILE -speedup 1.5 -requests 3000
 //

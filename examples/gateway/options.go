@@ -16,6 +16,7 @@ type options struct {
 	endpoints []router.Endpoint // none: embedded engines
 	policy    policy
 	speed     float64
+	record    string
 	verbose   bool
 
 	demo     bool
@@ -53,6 +54,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.engines, "engines", 8, "number of embedded engines")
 	f.StringVar(&endpoints, "endpoints", "", "comma-separated `URLs` of real engines, in place of embedded ones")
 	f.StringVar(&name, "policy", "affinity", "routing `policy`: "+strings.Join(policyNames(), ", "))
+	f.StringVar(&o.record, "record", "", "new `file` to write the traffic to, as an anonymous trace for -demo -trace and for examples/simulate")
 	f.BoolVar(&o.verbose, "v", false, "log every decision")
 	f.Float64Var(&o.speed, "speed", 0, "how many times faster than real the embedded engines run (default 1; with -demo 8, with -trace 16)")
 	f.BoolVar(&o.demo, "demo", false, "compare policies under load and exit")
@@ -82,7 +84,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 		why      string
 	}{
 		{[]string{"policies", "json", "trace", "speedup", "requests", "streams"}, o.demo, "needs -demo"},
-		{[]string{"addr", "endpoints", "policy", "v"}, !o.demo, "is not for -demo"},
+		{[]string{"addr", "endpoints", "policy", "record", "v"}, !o.demo, "is not for -demo"},
 		{[]string{"engines", "speed"}, endpoints == "", "is for embedded engines, not -endpoints"},
 		{[]string{"speedup"}, o.trace != "", "needs -trace"},
 		{[]string{"streams"}, o.trace == "", "is for the swarm, not -trace"},
@@ -105,6 +107,9 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	}
 	if o.policy, err = findPolicy(name); err != nil {
 		return nil, fmt.Errorf("-policy: %w", err)
+	}
+	if o.record != "" && !o.policy.prompts {
+		return nil, fmt.Errorf("-record %s: %s does not look at prompts", o.record, name)
 	}
 	for _, name := range strings.Split(names, ",") {
 		p, err := findPolicy(name)

@@ -16,12 +16,11 @@ import (
 
 // serve runs the gateway until ctx is done, then waits for the streams that are
 // still open.
-func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+func serve(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
 	endpoints := o.endpoints
 	if len(endpoints) == 0 {
 		engines := startFleet(o.engines, o.speed)
 		defer engines.close()
-		var err error
 		if endpoints, err = engines.endpoints(); err != nil {
 			return err
 		}
@@ -44,7 +43,16 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	defer background.Wait()
 	defer stopPolling()
 
-	server := &http.Server{Handler: withDebug(g.page, g.handler), ReadHeaderTimeout: 10 * time.Second}
+	handler := http.Handler(g.handler)
+	if o.record != "" {
+		var stop func() error
+		if handler, stop, err = g.recordTo(o.record); err != nil {
+			listener.Close()
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	server := &http.Server{Handler: withDebug(g.page, handler), ReadHeaderTimeout: 10 * time.Second}
 	welcome(stdout, listener.Addr(), o, endpoints)
 	return serveUntil(ctx, server, listener, stderr)
 }

@@ -10,11 +10,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/warmroute/warmroute/router/routertest"
 )
 
 // program is a gateway that runs.
@@ -129,6 +132,34 @@ func TestServe_EmbeddedEngines(t *testing.T) {
 	}
 	if log := p.stderr.String(); !strings.Contains(log, "msg=decided") || !strings.Contains(log, "msg=released") {
 		t.Errorf("log = %s, want decisions", log)
+	}
+}
+
+// What was served can be replayed.
+func TestServe_Record(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.jsonl")
+	p := startProgram(t, "-engines", "2", "-speed", "100", "-record", file)
+	long := strings.Replace(hello, "Hello!", strings.Repeat("Hello, you! ", 1000), 1)
+	for _, body := range []string{hello, long, long} {
+		if res, text := p.post(body); res.StatusCode != 200 {
+			t.Errorf("answer = %d %s", res.StatusCode, text)
+		}
+	}
+	if got := p.end(); got != 0 {
+		t.Errorf("status = %d, want 0: %s", got, p.stderr)
+	}
+	w, err := routertest.Trace(file, routertest.TraceConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := routertest.Simulate(routertest.Scenario{Workload: w})
+	if err != nil || got.Requests != 3 || got.HitRate == 0 {
+		t.Errorf("Simulate of what was recorded = %d requests, hit rate %v, %v; want 3, some", got.Requests, got.HitRate, err)
+	}
+	// A file that is there stays as it is.
+	var stdout, stderr bytes.Buffer
+	if got := run(t.Context(), []string{"-addr", "127.0.0.1:0", "-engines", "1", "-record", file}, &stdout, &stderr); got != 1 || !strings.Contains(stderr.String(), file) {
+		t.Errorf("run = %d, %q; want 1 and the file", got, stderr.String())
 	}
 }
 
