@@ -41,6 +41,9 @@ func (x *Index) CheckInvariants() error {
 			if h.active > 0 {
 				pinned[h.slot] += h.len
 			}
+			if h.computed < 0 || h.computed > h.len || h.idle && h.computed < h.len || h.parent != nil && h.computed > 0 && h.parent.computed < h.parent.len {
+				return fmt.Errorf("holding at %d has %d blocks, %d of them computed, idle = %v", n.start, h.len, h.computed, h.idle)
+			}
 			if h.idle != (h.kids == 0 && h.active == 0) {
 				return fmt.Errorf("holding with %d kids, %d active: idle = %v", h.kids, h.active, h.idle)
 			}

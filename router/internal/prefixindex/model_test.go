@@ -23,6 +23,7 @@ type model struct {
 type block struct {
 	parent       *block
 	kids, active int
+	computed     bool
 	used         int64
 }
 
@@ -90,19 +91,19 @@ func (m *model) unpin(used []*block, own int, now int64) {
 	for _, b := range used {
 		b.active--
 		b.used = max(b.used, now)
+		b.computed = true
 	}
 	m.shrinkTo(m.capacity - m.own)
 }
 
-func (m *model) withdraw(used []*block, chain []uint64, depth, own int, since int64) {
+func (m *model) withdraw(used []*block, chain []uint64, own int) {
 	m.own -= own
 	for _, b := range used {
 		b.active--
-		b.used = max(b.used, since)
 	}
-	for i := len(chain) - 1; i >= depth; i-- {
+	for i := len(chain) - 1; i >= 0; i-- {
 		b := used[i]
-		if b.kids > 0 || b.active > 0 || b.used > since {
+		if b.kids > 0 || b.active > 0 || b.computed {
 			break
 		}
 		if b.parent != nil {
@@ -172,8 +173,6 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			gen  int
 
 			chain []uint64
-			depth int
-			since int64
 		}
 		var models [slots]*model
 		var slot [slots]prefixindex.Slot
@@ -200,8 +199,7 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					own := rng.IntN(3)
 					pin := x.Pin(m, slot[i], chain, own, now, rng.IntN(2) == 0)
 					if len(chain) > 0 {
-						depth := models[i].depth(chain)
-						flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain, depth, now})
+						flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain})
 					}
 				}
 				switch rng.IntN(4) { // what makes the match out of date
@@ -234,7 +232,7 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				switch m := models[f.slot]; {
 				case f.gen != gen[f.slot]:
 				case withdraw:
-					m.withdraw(f.used, f.chain, f.depth, f.own, f.since)
+					m.withdraw(f.used, f.chain, f.own)
 				default:
 					m.unpin(f.used, f.own, now)
 				}

@@ -4,10 +4,8 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
-	// own is the number of blocks that the request uses beyond its chain, depth
-	// how many of its chain were there before it, since when it came.
-	own, depth int32
-	since      int64
+	// own is the number of blocks that the request uses beyond its chain.
+	own int32
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
@@ -40,7 +38,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	}
 	x.stamp[s].changes++
 
-	p := Pin{own: blocks32(own), depth: int32(depth), since: now, Held: int(x.usage[s].Blocks + x.usage[s].Own)}
+	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -56,7 +54,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	x.use(p.at)
 	x.countBranch(m, p.at.node, chain, now, shared)
 	if from != nil {
-		x.unuse(from, now)
+		x.unuse(from, 0)
 	}
 	return p
 }
@@ -71,14 +69,16 @@ func (x *Index) Unpin(p Pin, now int64) {
 	if s := p.at.slot; s != gone {
 		x.stamp[s].changes++
 		x.usage[s].Own -= p.own
+		for h := p.at; h != nil && h.computed < h.len; h = h.parent {
+			h.computed = h.len
+		}
 		x.unuse(p.at, now)
 		x.makeRoom(s, 0)
 	}
 }
 
-// Withdraw is Unpin for a request that the endpoint did not compute: what it
-// brought is taken back, unless others have used it since. It must be called once,
-// in place of Unpin.
+// Withdraw is Unpin for a request that the endpoint did not compute. What nobody has
+// computed and nobody else is at goes. It must be called once, in place of Unpin.
 func (x *Index) Withdraw(p Pin) {
 	if p.at == nil {
 		return
@@ -91,19 +91,16 @@ func (x *Index) Withdraw(p Pin) {
 	}
 	x.stamp[s].changes++
 	x.usage[s].Own -= p.own
-	x.unuse(p.at, p.since)
+	x.unuse(p.at, 0)
 	h := p.at
-	for h != nil && h.idle && h.used <= p.since {
-		up, cut := h.parent, int32(h.node.start)+h.len-p.depth
-		if cut <= 0 {
-			break
-		}
-		x.shrink(h, min(cut, h.len))
+	for h != nil && h.idle && h.computed < h.len {
+		up := h.parent
+		x.shrink(h, h.len-h.computed)
 		h = up
 	}
-	// Others used what leads to this one, too.
-	for ; h != nil && h.parent != nil && h.parent.used < h.used; h = h.parent {
-		h.parent.used = h.used
+	// What is left has been used as late as what follows it.
+	for ; h != nil && h.parent != nil; h = h.parent {
+		h.parent.used = max(h.parent.used, h.used)
 	}
 	x.makeRoom(s, 0)
 }
@@ -145,7 +142,7 @@ func (x *Index) use(h *holding) {
 	}
 }
 
-// unuse counts one less.
+// unuse counts one less, which was there until now; zero leaves no trace of it.
 func (x *Index) unuse(h *holding, now int64) {
 	h.pins--
 	for {
@@ -247,6 +244,7 @@ func (x *Index) makeRoom(s int32, need int) {
 func (x *Index) shrink(h *holding, cut int32) {
 	full := int(h.len) == len(h.node.blocks)
 	h.len -= cut
+	h.computed = min(h.computed, h.len)
 	x.usage[h.slot].Blocks -= cut
 	if h.len > 0 {
 		if full {

@@ -24,12 +24,15 @@ type holding struct {
 	kids   int32 // holdings of the same endpoint in nodes that follow
 	pins   int32 // requests in flight that end here
 	active int32 // pins, plus kids that are active
-	idle   bool  // in the idle list of its endpoint, else in the busy one
-	used   int64 // last time it was in use, UnixNano
-	node   *node
-	parent *holding
-	prev   *holding // in its list
-	next   *holding
+	// computed is how many of its blocks a request has been computed with that is
+	// over; others may never be. If all are, so are those before it.
+	computed int32
+	idle     bool  // in the idle list of its endpoint, else in the busy one
+	used     int64 // last time it was in use, UnixNano
+	node     *node
+	parent   *holding
+	prev     *holding // in its list
+	next     *holding
 }
 
 // common returns how many blocks at the beginning of a and b are the same.
@@ -98,6 +101,7 @@ func (x *Index) split(n *node, k int) *node {
 		}
 		first := x.spare.holding()
 		first.slot, first.len, first.parent, first.kids, first.used = h.slot, int32(k), h.parent, 1, h.used
+		first.computed = min(h.computed, int32(k))
 		if h.active > 0 {
 			first.active = 1
 		}
@@ -105,6 +109,7 @@ func (x *Index) split(n *node, k int) *node {
 		x.lists[h.slot].busy.pushBack(first)
 		h.parent = first
 		h.len -= int32(k)
+		h.computed -= first.computed
 		h.pos = int32(len(kept))
 		kept = append(kept, h)
 	}
