@@ -53,6 +53,10 @@ const busyBacklog = 4000
 // prefill, in tokens: reports say how many wait, not how long their prompts are.
 const othersWaiting = 1000
 
+// manyWaiting is more than any endpoint can have, so that absurd reports leave the
+// other terms their weight.
+const manyWaiting = 1 << 20
+
 // othersGap bounds what reports may cost an endpoint, in tokens: so much more than
 // the one that they cost least. An engine that exaggerates would get nothing any
 // more if it was believed. Where it told the truth, first tokens that don't come
@@ -167,6 +171,7 @@ func (m *model) others(l *loadstats.Load) float64 {
 
 func (m *model) reported(l *loadstats.Load) float64 {
 	waiting, _ := l.Report.Waiting.Get()
+	waiting = min(waiting, manyWaiting)
 	cost := float64(m.sharing * float64(l.Requests()-l.InFlight))
 	return cost + float64(othersWaiting*float64(max(0, waiting-int64(l.PendingPrefills))))
 }

@@ -119,6 +119,7 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 	queued := func(own, waiting int) loadstats.Load {
 		return loadstats.Load{InFlight: own, PendingPrefills: own, Report: &loadstats.Report{Waiting: loadstats.Known(int64(waiting))}, Fresh: true}
 	}
+	absurd := loadstats.Load{Report: &loadstats.Report{Waiting: loadstats.Known(math.MaxInt64)}, Fresh: true}
 	for _, c := range []struct {
 		name    string
 		changes []change
@@ -144,6 +145,7 @@ func TestAffinity_WhatItWeighs(t *testing.T) {
 		{"but for our own", []change{load(0, queued(1, 1)), load(1, loadstats.Load{InFlight: 2}), load(2, loadstats.Load{InFlight: 2}), load(3, loadstats.Load{InFlight: 2})}, 0, balancer.Cold},
 		{"but an exaggeration not much", []change{warm(2, 20_000), load(2, reported(0, 1000))}, 2, balancer.Warm},
 		{"nor one of all but one", []change{warm(2, 3_000), load(0, reported(0, 1000)), load(1, reported(0, 2)), load(2, reported(2, 1000)), load(3, reported(0, 1000))}, 2, balancer.Warm},
+		{"an absurd one of all leaves the rest its weight", []change{warm(2, 1_000), load(0, absurd), load(1, absurd), load(2, absurd), load(3, absurd)}, 2, balancer.Warm},
 		{"all of them busy is no difference", []change{warm(2, 1_000), load(0, reported(0, 90)), load(1, reported(0, 90)), load(2, reported(0, 90)), load(3, reported(0, 90))}, 2, balancer.Warm},
 		{"but a difference between busy ones counts", []change{warm(2, 500), load(0, reported(0, 40)), load(1, reported(0, 40)), load(2, reported(0, 44)), load(3, reported(0, 40))}, 0, balancer.Spillover},
 		{"weight counts", []change{

@@ -56,7 +56,8 @@ func (l *Load) Requests() int {
 	if !ok1 && !ok2 {
 		return l.InFlight
 	}
-	return max(l.InFlight, int(min(running+waiting, manyRequests))+l.SentSince)
+	reported := min(min(running, manyRequests)+min(waiting, manyRequests), manyRequests)
+	return max(l.InFlight, int(reported)+l.SentSince)
 }
 
 // manyRequests is more than any endpoint can have, so that absurd reports don't

@@ -36,17 +36,29 @@ func (p *Pool) Acquire(ctx context.Context, r Request) (*Decision, error) {
 	}
 	answers := make(chan answer, 1)
 	h.ready = func(d *Decision, err error) { answers <- answer{d, err} }
-	if err := p.keep(h); err != nil {
-		return nil, err
-	}
 	// Callers may have a clock that runs faster than time, so what the pool has
 	// heard since counts too.
 	now := func() time.Time { return p.queue.latest(r.At.Add(time.Since(began))) }
-	if a, ok := p.await(ctx, answers, now); ok {
-		return a.result()
+	returns := false
+	defer func() {
+		if !returns && !h.CancelAt(now()) { // a hook panicked in a pass that this call made
+			if a := <-answers; a.d != nil {
+				a.d.withdraw(now())
+			}
+		}
+	}()
+	err = p.keep(h)
+	if err != nil {
+		returns = true
+		return nil, err
 	}
-	if !h.CancelAt(now()) {
-		a := <-answers // it was just sent
+	a, ok := p.await(ctx, answers, now)
+	returns = true
+	switch {
+	case ok:
+		return a.result()
+	case !h.CancelAt(now()):
+		a = <-answers // it was just sent
 		return a.result()
 	}
 	return nil, ctx.Err()
@@ -92,8 +104,8 @@ func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time
 // event loops and simulations: the pool calls ready once, from Enqueue itself if
 // the request need not wait, else from whatever call makes room for it, with no
 // lock held. Then the result is nil, else the request is held and may be
-// cancelled. While anything is held, DispatchAt must be called when it says. What
-// makes Acquire panic is an error here.
+// cancelled. While anything is held, DispatchAt must be called when it says. A panic
+// that is for a held request is an error here.
 func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if r.At.IsZero() {
 		r.At = time.Now()

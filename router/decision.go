@@ -155,6 +155,9 @@ func (d *Decision) ReleaseAt(now time.Time, o Outcome) bool {
 
 // withdraw releases a decision of which no endpoint has heard.
 func (d *Decision) withdraw(now time.Time) {
+	if d.shadow != nil {
+		d.shadow.withdraw(now)
+	}
 	d.release(now, Outcome{Abandoned: true}, false)
 }
 

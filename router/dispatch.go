@@ -11,6 +11,9 @@ const (
 	// simulation; with 4 a swarm of 200 agents is served 10.5 times a second, not
 	// 12.8 times.
 	lookAhead = 16
+	// lookFurther takes its place as long as an endpoint has nothing to do, which
+	// those in front may not want or be allowed to have.
+	lookFurther = 128
 	// passInterval is how often the queue is looked at when nothing happens: an
 	// estimate of progress, the end of a cooling or a slow start make room
 	// without telling. The figures of the simulation are the same without.
@@ -70,9 +73,12 @@ func (p *Pool) pass() {
 	defer p.release(s)
 	s.queued = true
 	s.plan.reset()
-	left := 0
+	left, enough := 0, false
 	for _, h := range order {
-		if left == lookAhead && now.Sub(h.arrived) < p.config.Queue.MaxWait {
+		if left == lookAhead || left == lookFurther {
+			enough = left == lookFurther || !p.someIdle(&s.plan)
+		}
+		if enough && now.Sub(h.arrived) < p.config.Queue.MaxWait {
 			if h.told {
 				p.announceWaiting(h, now) // others must not leave it a place that it has not
 			}
@@ -82,6 +88,17 @@ func (p *Pool) pass() {
 			left++
 		}
 	}
+}
+
+// someIdle says whether there is an endpoint with nothing to do and nothing
+// planned.
+func (p *Pool) someIdle(plan *plan) bool {
+	for _, e := range p.members.Load().members {
+		if e.endpoint.Weight > 0 && e.ledger.InFlight() == 0 && plan.of(e.member) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // look sends a request if there is room, and says whether it is left waiting.
@@ -99,8 +116,12 @@ func (p *Pool) look(s *scratch, h *Held, now time.Time) bool {
 	}
 	p.queue.remove(h, sent)
 	if d == nil {
+		// A hook's panic must not keep the answer from the one who waits for it.
+		defer func() { h.ready(nil, err) }()
 		p.announceGone(h, now)
-	} else if err = caught(func() { p.decided(d, s) }); err != nil {
+		return false
+	}
+	if err = caught(func() { p.decided(d, s) }); err != nil {
 		d = nil // which has been withdrawn
 	}
 	h.ready(d, err)
@@ -125,7 +146,10 @@ func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bo
 	s.describe(&h.request, now)
 	s.info.Seq, s.info.Random = h.seq, p.random(h.seq)
 	if h.isRemote() {
-		return nil, p.expect(s, &h.request), nil
+		if caught(func() { waits = p.expect(s, &h.request) }) != nil {
+			h.over.Store(true) // its own pool shows the panic to its caller
+		}
+		return nil, waits, nil
 	}
 	var why Hold
 	if panicked := caught(func() { d, why, err = p.send(s, &h.request) }); panicked != nil {
@@ -144,7 +168,7 @@ func (p *Pool) decide(s *scratch, h *Held, now time.Time) (d *Decision, waits bo
 	}
 	h.over.Store(true)
 	if d != nil {
-		d.Waited, d.Held = now.Sub(h.arrived), h.why
+		d.Waited, d.Held = max(0, now.Sub(h.arrived)), h.why
 	}
 	return d, false, err
 }

@@ -89,13 +89,18 @@ func (q *queue) endOrigin(origin uint64) {
 	}
 }
 
-// expect plans where a request that waits at another pool is going to be sent.
+// expect plans where a request that waits at another pool is going to be sent. To an
+// endpoint that has nothing to do its own pool would have sent it, if it could.
 func (p *Pool) expect(s *scratch, r *Request) bool {
 	p.index.Match(&s.match, s.chain, s.nano)
 	choice, err := p.choose(s, r)
 	if err != nil {
 		return false
 	}
-	s.plan.add(s.entries[choice.Index].member, max(0, s.info.PromptTokens-s.info.Candidates[choice.Index].CachedTokens))
+	c := &s.info.Candidates[choice.Index]
+	if c.Load.InFlight == 0 {
+		return false
+	}
+	s.plan.add(s.entries[choice.Index].member, max(0, s.info.PromptTokens-c.CachedTokens))
 	return true
 }
