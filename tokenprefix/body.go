@@ -10,21 +10,27 @@ import (
 // recognised from its fields, see [Shape]; use [Hasher.BodyAs] where the path of
 // the request tells it.
 //
-// Where s.Model, s.Adapter or s.Salt is empty, the body's own model, adapter
-// (lora_path, adapter_id, lora) or cache_salt takes its place in the scope.
+// Where s.Model, s.Adapter or s.Salt is empty, the body's own model, adapter or
+// cache_salt takes its place in the scope. The adapter is lora_path (SGLang) or
+// adapter_id (TGI, also within parameters), which Meta.Adapter returns, or else
+// the hash of lora (llama.cpp), a list of adapters, which it does not.
 //
 // A body that has no prompt to speak of is no error: dst is left without Blocks
 // and with a Tail of 0, and Meta.Absence says why. Such requests must not be
-// given a key in common; route them by load. A body that is not JSON leaves dst
-// as empty and returns an error that wraps [ErrSyntax] or [ErrTruncated].
+// given a key in common; route them by load. Where Body meets something that
+// can't be JSON, or the end within a value, it leaves dst as empty and returns an
+// error that wraps [ErrSyntax] or [ErrTruncated]. It is no validator: see the
+// second rule.
 //
 // The rules, where JSON or the APIs leave a choice:
 //
 //   - Of several members of one name the last one counts, as in Python and in
 //     encoding/json; names are compared exactly, after decoding of escapes.
 //   - Values that no key depends on are not checked beyond their brackets and
-//     strings, nor is what follows the body's object. A byte-order mark in front
-//     is ignored.
+//     strings, nor is what follows the body's object. Any word of letters,
+//     digits, dots and signs passes for a number or literal: a body that begins
+//     with one, such as hello, is [AbsenceNotObject] like null. A byte-order mark
+//     in front is ignored.
 //   - In a list of prompts, which the engine runs as so many requests, the
 //     elements follow one another, so Blocks starts with those of the first.
 //     Tokens counts all of them.

@@ -7,10 +7,11 @@ import (
 
 // Errors that [Hasher.Body] wraps; match them with [errors.Is].
 var (
-	// ErrSyntax says that the body is not JSON.
+	// ErrSyntax says that the body is not JSON: it has a byte where none such
+	// can be. Not all that is not JSON is noticed, see [Hasher.Body].
 	ErrSyntax = errors.New("tokenprefix: body is not JSON")
-	// ErrTruncated says that the body ends before its JSON value does, as when
-	// a gateway has read only the first part of it.
+	// ErrTruncated says that the body ends before its object, list or string
+	// does, as when a gateway has read only the first part of it.
 	ErrTruncated = errors.New("tokenprefix: body ends early")
 )
 

@@ -12,7 +12,7 @@ type Meta struct {
 	Absence Absence
 
 	Model     []byte // model
-	Adapter   []byte // lora_path (SGLang) or adapter_id (TGI)
+	Adapter   []byte // lora_path (SGLang) or adapter_id (TGI), not lora (llama.cpp), which is a list
 	CacheSalt []byte // cache_salt (vLLM)
 
 	// Stream says that the answer is to be streamed.
@@ -42,7 +42,7 @@ const (
 	AbsenceNone        Absence = iota // there is a signature
 	AbsenceEmptyBody                  // nothing but white space
 	AbsenceMalformed                  // not JSON; Body returned an error
-	AbsenceNotObject                  // JSON, but not an object
+	AbsenceNotObject                  // a list, text, number or word, not an object
 	AbsenceNoPrompt                   // no field that holds a prompt
 	AbsenceEmptyPrompt                // a prompt of nothing
 	AbsenceWrongType                  // model or prompt of a type that no engine takes

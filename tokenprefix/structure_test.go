@@ -285,6 +285,11 @@ func TestBodyAs_NamedShapeDecides(t *testing.T) {
 		{tokenprefix.ShapeGenerate, `{"inputs":true}`, tokenprefix.AbsenceWrongType},
 		{tokenprefix.ShapeMessages, `{"messages":[{"role":"user","content":"x"}]}`, tokenprefix.AbsenceNone},
 		{tokenprefix.Shape(99), `{"messages":[{}]}`, tokenprefix.AbsenceNoPrompt},
+		{tokenprefix.ShapeUnknown, `[{"prompt":"x"}]`, tokenprefix.AbsenceNotObject},
+		{tokenprefix.ShapeUnknown, `"prompt"`, tokenprefix.AbsenceNotObject},
+		{tokenprefix.ShapeUnknown, `-1.5e+3`, tokenprefix.AbsenceNotObject},
+		{tokenprefix.ShapeUnknown, `hello`, tokenprefix.AbsenceNotObject}, // literals are not checked
+		{tokenprefix.ShapeUnknown, `hello, world`, tokenprefix.AbsenceNotObject},
 	} {
 		var sig tokenprefix.Signature
 		m, err := fine().BodyAs(&sig, tokenprefix.Scope{}, test.shape, []byte(test.body))

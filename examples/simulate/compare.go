@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"time"
@@ -69,7 +69,7 @@ func (o *options) compare(ctx context.Context, p *progress) ([]result, error) {
 		})
 	}
 	work.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := cmp.Or(errs...); err != nil { // what is wrong with a scenario is so for all policies
 		return nil, err
 	}
 	results := make([]result, len(o.policies))

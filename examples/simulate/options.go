@@ -49,7 +49,7 @@ type options struct {
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	o := &options{}
 	f := flag.NewFlagSet("simulate", flag.ContinueOnError)
-	f.SetOutput(stderr)
+	f.SetOutput(io.Discard) // the caller tells of errors
 	f.StringVar(&o.trace, "trace", "", "replay the trace in this `file`: Mooncake's JSONL, plain or gzipped")
 	f.Float64Var(&o.speedup, "speedup", 1, "divide all times of the trace")
 	f.IntVar(&o.limit, "limit", 0, "cut the trace to the first so many `requests`; 0: all")
@@ -81,7 +81,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.clients.Duplicates, "duplicates", 3, "`times` that they do so")
 	f.BoolVar(&o.clients.Cancel, "cancel", false, "what clients gave up is taken back from the engine")
 	f.StringVar(&o.faults, "faults", "", aboutFaults)
-	f.DurationVar(&o.reports, "reports", 0, "`interval` of the engines' reports to all policies; 0: only to those that live by them")
+	f.DurationVar(&o.reports, "reports", 0, "`interval` of the engines' reports to policies that do not live by them; 0: none, "+
+		"but affinity and its variants get them as -scrape says when several gateways share nothing")
 	f.DurationVar(&o.scrape, "scrape", 50*time.Millisecond, "`interval` of the reports to policies that live by them")
 
 	f.BoolVar(&o.fair, "fair", false, "acquire lets tenants take turns")
@@ -91,6 +92,10 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.html, "html", "", "also write a page with plots to this `file`")
 	f.BoolVar(&o.quiet, "quiet", false, "no progress")
 	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(stderr)
+			f.Usage()
+		}
 		return nil, err
 	}
 	if f.NArg() > 0 {
@@ -116,6 +121,14 @@ func (o *options) check() error {
 	switch {
 	case loads != 1:
 		return errors.New("want one of -trace, -swarm and -chat")
+	case o.trace == "" && o.speedup != 1:
+		return fmt.Errorf("-speedup %v needs -trace", o.speedup)
+	case !(o.speedup >= 1e-6 && o.speedup <= 1e6):
+		return fmt.Errorf("-speedup %v: want 1e-6 to 1e6", o.speedup)
+	case o.trace == "" && o.limit != 0:
+		return fmt.Errorf("-limit %d needs -trace", o.limit)
+	case o.limit < 0:
+		return fmt.Errorf("-limit %d: want at least 0", o.limit)
 	case o.greedy != 0 && o.swarm == 0:
 		return fmt.Errorf("-greedy %d needs -swarm", o.greedy)
 	case o.trace != "" && o.seeds > 1:
@@ -124,6 +137,8 @@ func (o *options) check() error {
 		return fmt.Errorf("-seeds %d: want at least 1", o.seeds)
 	case o.endpoints < 1 || o.endpoints > 4096:
 		return fmt.Errorf("-endpoints %d: want 1 to 4,096", o.endpoints)
+	case o.gateways.Count < 1 || o.gateways.Count > 1024:
+		return fmt.Errorf("-gateways %d: want 1 to 1,024", o.gateways.Count)
 	case o.kvTokens < 1:
 		return fmt.Errorf("-kv-tokens %d: want at least 1", o.kvTokens)
 	case o.scrape <= 0:

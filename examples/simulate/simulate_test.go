@@ -218,6 +218,14 @@ func TestOptions_Errors(t *testing.T) {
 		"-swarm 1 -crash 5s:x":                `"x" is not a number`,
 		"-swarm 1 -crash soon:1":              "soon",
 		"-swarm 1 -scrape 0s":                 "-scrape 0s",
+		"-swarm 1 -gateways 0":                "-gateways 0",
+		"-swarm 1 -gateways 100000000":        "-gateways 100000000",
+		"-trace x -speedup 0":                 "-speedup 0",
+		"-trace x -speedup NaN":               "-speedup NaN",
+		"-swarm 1 -speedup NaN":               "-speedup NaN",
+		"-swarm 1 -speedup 2":                 "-speedup 2 needs -trace",
+		"-trace x -limit -4":                  "-limit -4",
+		"-chat 1 -limit -4":                   "-limit -4",
 		"-swarm 1 -kv-tokens 0":               "-kv-tokens 0",
 		"-swarm 1 -faults all":                `"all" is none of full, idle, late, missing, mixed, random, stopped`,
 		"-swarm 1 -nonsense":                  "nonsense",
@@ -229,6 +237,9 @@ func TestOptions_Errors(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		if status := run(context.Background(), strings.Fields(args), &stdout, &stderr); status == 0 || !strings.Contains(stderr.String(), says) {
 			t.Errorf("run(%q) = %d with %q, want an error that says %s", args, status, stderr.String(), says)
+		}
+		if said := stderr.String(); strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "simulate: ") {
+			t.Errorf("run(%q) says %q, want one line", args, said)
 		}
 	}
 }

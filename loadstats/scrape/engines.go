@@ -126,8 +126,9 @@ func LlamaCpp() Profile {
 	}
 }
 
-// AnyEngine reads pages of all engines above, whose metrics have different
-// names. It serves for a fleet of mixed engines.
+// AnyEngine reads what [VLLM], [SGLang], [TensorRTLLM], [Triton], [TGI] and
+// [LlamaCpp] read, whose metrics have different names. It serves for a fleet of
+// mixed engines.
 func AnyEngine() Profile {
 	var all Profile
 	for _, p := range []Profile{VLLM(), SGLang(), TensorRTLLM(), Triton(), TGI(), LlamaCpp()} {

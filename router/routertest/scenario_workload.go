@@ -19,7 +19,7 @@ type Workload struct {
 
 // TraceConfig says how to replay a trace.
 type TraceConfig struct {
-	// Speedup divides all times. Zero means 1.
+	// Speedup divides all times: 1e-6 to 1e6. Zero means 1.
 	Speedup float64
 	// Limit cuts the trace to the first so many requests. Zero means all.
 	Limit int
@@ -35,12 +35,20 @@ type TraceConfig struct {
 // share of a block is not seen. The package examples/reverseproxy/record writes
 // such files of a gateway's own traffic.
 func Trace(path string, c TraceConfig) (Workload, error) {
-	if c.WarmUp < 0 {
+	if c.Speedup == 0 {
+		c.Speedup = 1
+	}
+	switch {
+	case !(c.Speedup >= 1e-6 && c.Speedup <= 1e6):
+		return Workload{}, fmt.Errorf("routertest: TraceConfig.Speedup %v is outside 1e-6 to 1e6", c.Speedup)
+	case c.Limit < 0:
+		return Workload{}, fmt.Errorf("routertest: TraceConfig.Limit %d is negative", c.Limit)
+	case c.WarmUp < 0:
 		return Workload{}, fmt.Errorf("routertest: TraceConfig.WarmUp %v is negative", c.WarmUp)
 	}
 	arrivals, err := workload.OpenTrace(path, workload.TraceConfig{Speedup: c.Speedup, Limit: c.Limit})
 	if err != nil {
-		return Workload{}, err
+		return Workload{}, fmt.Errorf("routertest: %w", err)
 	}
 	return openLoop(arrivals, c.WarmUp), nil
 }
@@ -90,7 +98,7 @@ func Swarm(c SwarmConfig) (Workload, error) {
 	}
 	w, err := workload.NewSwarm(workload.SwarmConfig{Seed: c.Seed})
 	if err != nil {
-		return Workload{}, err
+		return Workload{}, fmt.Errorf("routertest: %w", err)
 	}
 	return Workload{
 		start: func() ([]workload.Arrival, []*workload.Stream) {
@@ -112,7 +120,7 @@ func Swarm(c SwarmConfig) (Workload, error) {
 // default.
 type ChatConfig struct {
 	Seed uint64
-	// Rate is the mean number of requests per second.
+	// Rate is the mean number of requests per second: 1e-6 to 1e6.
 	Rate float64
 	// Conversations is the number of those that go on at a time. Zero means 100.
 	Conversations int
@@ -130,12 +138,17 @@ func Chat(c ChatConfig) (Workload, error) {
 	if c.Duration == 0 {
 		c.Duration = 400 * time.Second
 	}
-	if c.WarmUp < 0 || c.Duration <= c.WarmUp {
+	switch {
+	case !(c.Rate >= 1e-6 && c.Rate <= 1e6):
+		return Workload{}, fmt.Errorf("routertest: ChatConfig.Rate %v is outside 1e-6 to 1e6", c.Rate)
+	case c.Conversations < 0 || c.Conversations > 1<<20:
+		return Workload{}, fmt.Errorf("routertest: ChatConfig.Conversations %d is outside 0 to 2^20", c.Conversations)
+	case c.WarmUp < 0 || c.Duration <= c.WarmUp:
 		return Workload{}, fmt.Errorf("routertest: ChatConfig.WarmUp %v is negative or not before the end, %v", c.WarmUp, c.Duration)
 	}
 	w, err := workload.NewChat(workload.ChatConfig{Seed: c.Seed, Rate: c.Rate, Open: c.Conversations})
 	if err != nil {
-		return Workload{}, err
+		return Workload{}, fmt.Errorf("routertest: %w", err)
 	}
 	var arrivals []workload.Arrival
 	for {

@@ -2,6 +2,7 @@ package routertest_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -147,21 +148,43 @@ func TestSimulate_Errors(t *testing.T) {
 			t.Errorf("Simulate = %v, want an error that says %s", err, c.says)
 		}
 	}
-	for _, c := range []routertest.SwarmConfig{{}, {Streams: 1, WarmUp: -1}, {Streams: 1, WarmUp: 400 * time.Second}} {
-		if _, err := routertest.Swarm(c); err == nil {
-			t.Errorf("Swarm(%+v): no error", c)
+}
+
+func TestWorkload_Errors(t *testing.T) {
+	check := func(err error, says string) {
+		t.Helper()
+		if err == nil || !strings.HasPrefix(err.Error(), "routertest: ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, want one of routertest that says %s", err, says)
 		}
 	}
-	for _, c := range []routertest.ChatConfig{{}, {Rate: 1, WarmUp: -1}, {Rate: 1, Duration: -1}} {
-		if _, err := routertest.Chat(c); err == nil {
-			t.Errorf("Chat(%+v): no error", c)
-		}
+	for says, c := range map[string]routertest.SwarmConfig{
+		"SwarmConfig.Streams 0 ": {},
+		"SwarmConfig.Greedy -1 ": {Streams: 1, Greedy: -1},
+		"SwarmConfig.WarmUp -1":  {Streams: 1, WarmUp: -1},
+		"SwarmConfig.WarmUp 6m":  {Streams: 1, WarmUp: 400 * time.Second},
+	} {
+		_, err := routertest.Swarm(c)
+		check(err, says)
 	}
-	if _, err := routertest.Trace("no such file", routertest.TraceConfig{}); err == nil {
-		t.Error("a trace that does not exist: no error")
+	for says, c := range map[string]routertest.ChatConfig{
+		"ChatConfig.Rate 0 ":           {},
+		"ChatConfig.Rate NaN ":         {Rate: math.NaN()},
+		"ChatConfig.Conversations -1 ": {Rate: 1, Conversations: -1},
+		"ChatConfig.WarmUp -1":         {Rate: 1, WarmUp: -1},
+		"before the end, -1":           {Rate: 1, Duration: -1},
+	} {
+		_, err := routertest.Chat(c)
+		check(err, says)
 	}
-	if _, err := routertest.Trace("no such file", routertest.TraceConfig{WarmUp: -1}); err == nil || !strings.Contains(err.Error(), "WarmUp") {
-		t.Errorf("a negative warm-up of a trace: %v", err)
+	for says, c := range map[string]routertest.TraceConfig{
+		"no such file":             {},
+		"TraceConfig.Speedup NaN ": {Speedup: math.NaN()},
+		"TraceConfig.Speedup -1 ":  {Speedup: -1},
+		"TraceConfig.Limit -4 ":    {Limit: -4},
+		"TraceConfig.WarmUp -1":    {WarmUp: -1},
+	} {
+		_, err := routertest.Trace("no such file", c)
+		check(err, says)
 	}
 }
 
