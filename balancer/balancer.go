@@ -137,7 +137,9 @@ type Choice struct {
 }
 
 // Policy chooses one of the candidates. Implementations must be safe for
-// concurrent use and must return an index within range, or an error.
+// concurrent use and must return an index within range, or an error. A pool asks
+// about every request but those whose prompt is in flight already, and corrects a
+// Reason of Warm or Cold where the better place was not among the candidates.
 type Policy interface {
 	Choose(*PickInfo) (Choice, error)
 }

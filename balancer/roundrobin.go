@@ -1,6 +1,7 @@
 package balancer
 
-// RoundRobin takes the endpoints in turn. It is blind to load and prefix.
+// RoundRobin takes the endpoints in turn. It is blind to load and prefix; a pool
+// does not ask it about prompts that are in flight already (router.Config.Policy).
 type RoundRobin struct{}
 
 // Choose returns the first candidate at or after this pick's turn, in the

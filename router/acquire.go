@@ -103,7 +103,7 @@ func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time
 // Enqueue is Acquire without a goroutine that waits and without a clock, for
 // event loops and simulations: the pool calls ready once, from Enqueue itself if
 // the request need not wait, else from whatever call makes room for it, with no
-// lock held. Then the result is nil, else the request is held and may be
+// lock held; it must not wait for anything, as others do for it. Then the result is nil, else the request is held and may be
 // cancelled. While anything is held, DispatchAt must be called when it says. A panic
 // that is for a held request is an error here.
 func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {

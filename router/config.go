@@ -15,10 +15,13 @@ type Config struct {
 	// Endpoints are the first members; SetEndpoints changes them. None is
 	// allowed: Pick answers ErrNoEndpoints until there are some.
 	Endpoints []Endpoint
-	// Policy chooses among the endpoints. Nil means balancer.Affinity.
+	// Policy chooses among the endpoints. Nil means balancer.Affinity. It is not
+	// asked about a prompt that is being computed somewhere at the moment: the pool
+	// sends that there, whatever the policy, since clients that lose patience send
+	// the same again. Load tests need prompts that differ.
 	Policy balancer.Policy
 	// Bound limits the requests in flight of an endpoint relative to the mean,
-	// whatever the policy says. A zero Factor means a Factor of 3 with a Gap of
+	// whatever the policy says. The zero value means a Factor of 3 with a Gap of
 	// 8, which costs the default policy nothing in the simulation and still
 	// catches a policy or a key that goes wrong; a Factor of -1 means no bound.
 	Bound balancer.Bound
@@ -26,7 +29,7 @@ type Config struct {
 	// Zero means no limit. When all are there, Pick answers ErrSaturated.
 	MaxInFlight int
 	// KVCacheTokens is the size of the KV cache, in tokens, of endpoints that
-	// don't say. Zero means it is learned.
+	// don't say. Zero means it is learned, beginning with 262,144.
 	KVCacheTokens int
 	// Queue is where requests wait that came by Acquire.
 	Queue Queue
@@ -54,7 +57,9 @@ type Config struct {
 
 // Hooks are functions that a pool calls, on the goroutine of the caller and
 // with no lock held; they may call the pool. For a request that waited in Acquire
-// that is the goroutine of whoever made room for it. Nil ones are left out.
+// that is the goroutine of whoever made room for it, and nobody else's turn comes
+// until the hook returns: it must not wait for anything, least of all in Acquire
+// or WaitIdle. Nil ones are left out.
 type Hooks struct {
 	// Decided is called with each decision before Pick or Acquire returns it.
 	Decided func(*Decision)

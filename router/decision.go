@@ -122,8 +122,10 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 }
 
 // FirstToken says that the answer has begun: the prefill is over, and what is
-// left is decoding. Without it the request counts as prefill until Release.
-// Further calls do nothing. An answer that comes in one piece has no first token
+// left is decoding. It is for the first byte of the answer's body: engines send
+// the headers of a stream before they compute anything, and at that time it
+// would teach a speed that is far too high. Without it the request counts as
+// prefill until Release. Further calls do nothing. An answer that comes in one piece has no first token
 // to tell of: calling this at its end would teach the pool a speed of prefill that
 // is far too low.
 func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
@@ -144,8 +146,10 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 }
 
 // Release gives the place back and says how the request ended. It must be
-// called for each decision; a deferred call covers panics too. Calls after the
-// first do nothing; the result says whether this was the first.
+// called for each decision; a deferred call covers panics too, if the outcome is
+// not an argument of the defer, which would be what it was before anything
+// happened. Calls after the first do nothing; the result says whether this was the
+// first.
 func (d *Decision) Release(o Outcome) bool { return d.ReleaseAt(time.Now(), o) }
 
 // ReleaseAt is Release at a given time.

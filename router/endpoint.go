@@ -32,7 +32,9 @@ type Endpoint struct {
 const maxWeight = 1 << 20
 
 // ParseEndpoints makes endpoints of weight 1 from base URLs such as
-// "http://10.0.0.1:8000". The ID of each is its URL as given.
+// "http://10.0.0.1:8000". The ID of each is its URL as given, and is shown in
+// decisions, logs and events, so URLs with a user, a query or a fragment are errors;
+// an Endpoint with an ID of its own may have them.
 func ParseEndpoints(urls ...string) ([]Endpoint, error) {
 	endpoints := make([]Endpoint, 0, len(urls))
 	for _, s := range urls {
@@ -42,6 +44,9 @@ func ParseEndpoints(urls ...string) ([]Endpoint, error) {
 		}
 		if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("router: endpoint %q: want http://host:port", s)
+		}
+		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("router: endpoint %q: the ID, which logs show, would have a user, query or fragment in it", u.Redacted())
 		}
 		endpoints = append(endpoints, Endpoint{ID: s, URL: u, Weight: 1})
 	}

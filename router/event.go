@@ -28,14 +28,15 @@ type Event struct {
 	Kind EventKind
 	// Origin is the pool that made the decision and ID its number there.
 	Origin, ID uint64
-	// Due is the request's place in the order, from At. Set in Waiting.
+	// Due is the time from At until the request's place in the order. Set in
+	// Waiting.
 	Due time.Duration
 	// Endpoint is the ID of the endpoint. Set in Sent.
 	Endpoint string
 	// Blocks are the hashes of the prompt's blocks, Tokens its tokens not
 	// believed cached at the endpoint, Shared that it branched off a prefix
-	// that others use. Set in Sent. In the first Waiting of a request Tokens is the
-	// size of its prompt; in later ones that and Blocks are empty.
+	// that others use. Set in Sent. The first Waiting of a request has its Blocks, too,
+	// and as Tokens the size of its prompt; later ones have neither.
 	Blocks []uint64
 	Tokens int
 	// Own is the number of blocks that the request needs beyond Blocks, for the

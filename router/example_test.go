@@ -35,8 +35,9 @@ func Example() {
 	case err != nil:
 		fmt.Println("503")
 	default:
-		defer d.Release(router.Outcome{StatusCode: 200}) // exactly once, whatever happens
-		d.FirstToken()                                   // when the answer begins
+		var outcome router.Outcome
+		defer func() { d.Release(outcome) }() // exactly once, whatever happens
+		d.FirstToken()                        // at the first byte of the answer's body
 		fmt.Println(d.Reason, d.HomeRank)
 	}
 	// Output: cold 0

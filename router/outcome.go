@@ -11,7 +11,8 @@ import (
 // error or a status from 400 on is not believed to be cached at the endpoint.
 type Outcome struct {
 	// Err is the error on the way to the endpoint, such as a failed dial or a
-	// broken connection. It counts against the endpoint.
+	// broken connection, in the middle of the answer too, of which
+	// httputil.ReverseProxy tells nobody. It counts against the endpoint.
 	Err error
 	// Abandoned says that the client left before the end. It says nothing about
 	// the endpoint, so nothing is learned, whatever the other fields say.

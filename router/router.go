@@ -6,9 +6,11 @@
 //	pool, err := router.New(router.Config{Endpoints: endpoints})
 //	...
 //	d, err := pool.Pick(router.Request{Prefix: &signature})
-//	if err != nil { ... }           // ErrSaturated, ErrNoEndpoints
-//	defer d.Release(outcome)        // exactly once, whatever happens
-//	... forward to d.Endpoint.URL, call d.FirstToken() when the answer begins
+//	if err != nil { ... }                    // ErrSaturated, ErrNoEndpoints
+//	var outcome router.Outcome               // until more is known
+//	defer func() { d.Release(outcome) }()    // exactly once, whatever happens
+//	... forward to d.Endpoint.URL, call d.FirstToken() at the first byte of the
+//	answer's body, fill in outcome
 //
 // Pool.Acquire instead of Pick may hold a request until its endpoint has room:
 // the same decision, taken as late as possible.
