@@ -127,7 +127,7 @@ func TestQueue_UnreadBodiesDontWait(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rec := newRecorder()
 			g := start(t, []string{engine(t, rec.ServeHTTP)}, func(config *router.Config, h *reverseproxy.Handler) {
-				config.MaxInFlight, h.MaxPeek = 1, 1<<10
+				config.MaxInFlight, config.Queue.MaxWait, h.MaxPeek = 1, time.Millisecond, 1<<10
 				c.change(h)
 			})
 			q := &countingQueue{Pool: g.pool, then: func() {}}
@@ -143,8 +143,8 @@ func TestQueue_UnreadBodiesDontWait(t *testing.T) {
 			d, err := g.pool.Pick(router.Request{})
 			must(t, err)
 			defer d.Release(router.Outcome{})
-			if a := g.post(c.body, c.header); a.StatusCode != 503 || !strings.Contains(a.body, `"saturated"`) {
-				t.Errorf("answer without room = %d %s, want 503 saturated", a.StatusCode, a.body)
+			if a := g.post(c.body, c.header); a.StatusCode != 503 || !strings.Contains(a.body, `"saturated"`) || q.asked > 0 {
+				t.Errorf("answer without room = %d %s, the queue was asked %d times, want 503 saturated and none", a.StatusCode, a.body, q.asked)
 			}
 		})
 	}
