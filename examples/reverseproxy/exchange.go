@@ -91,14 +91,14 @@ func (x *exchange) pick() error {
 		}
 		return err
 	}
-	// What a panic would leave: nobody's fault, nothing to learn.
-	abandoned := router.Outcome{Abandoned: true}
 	if d.Endpoint.URL == nil {
-		d.ReleaseAt(x.asked.At, abandoned)
-		return fmt.Errorf("reverseproxy: endpoint %q has no URL", d.Endpoint.ID)
+		err := fmt.Errorf("reverseproxy: endpoint %q has no URL", d.Endpoint.ID)
+		d.ReleaseAt(h.now(), router.Outcome{Err: err})
+		return err
 	}
 	x.attempt++
-	x.decision, x.outcome = d, abandoned
+	// What a panic would leave: nobody's fault, nothing to learn.
+	x.decision, x.outcome = d, router.Outcome{Abandoned: true}
 	return nil
 }
 
@@ -117,9 +117,12 @@ func (x *exchange) choose() (*router.Decision, error) {
 	return x.route(x.asked)
 }
 
-// route asks the queue if there is one and nothing was tried yet, else the router.
+// route asks the queue if there is one and the request may wait, else the router.
+// What was tried has waited already. And a client whose body is not read to its
+// end could leave without anybody noticing: net/http watches the connection of
+// HTTP/1 only after that.
 func (x *exchange) route(r router.Request) (*router.Decision, error) {
-	if q := x.handler.Queue; q != nil && x.attempt == 0 {
+	if q := x.handler.Queue; q != nil && x.attempt == 0 && x.body.rest == nil {
 		return q.Acquire(x.client.Context(), r)
 	}
 	return x.handler.Router.Pick(r)

@@ -8,9 +8,11 @@
 //	handler := &reverseproxy.Handler{Router: pool, Hasher: &tokenprefix.Hasher{}}
 //	http.ListenAndServe(":8080", handler)
 //
-// A request goes through these files in this order: handler.go, requestbody.go
-// (peek), request.go (what the router is asked), exchange.go (attempts),
-// answer.go (what comes back).
+// A request goes this way: the beginning of its body is read, the router is asked
+// with the signature of its prompt, it is sent, elsewhere if nothing could be
+// connected to, and what comes back is passed on and watched for its first token
+// and its usage. The files of the source that do it are, in the same order,
+// handler.go, requestbody.go, request.go, exchange.go and answer.go.
 //
 // Bodies are never rewritten, in either direction. So what some gateways put into
 // them has to come from elsewhere:
@@ -20,8 +22,10 @@
 //     (tokenprefix.Hasher.CacheSalt makes the value), or there are engines for
 //     each tenant. The signature of a body with a salt depends on it.
 //   - Usage in streams, from which the router learns what was cached, from clients
-//     (stream_options.include_usage) or from the engine's own settings, see
-//     usage.go. The router works without it.
+//     (stream_options.include_usage) or from the engine's own settings
+//     (--enable-force-include-usage in vLLM; cached tokens need
+//     --enable-prompt-tokens-details there, --enable-cache-report in SGLang). The
+//     router works without it.
 //   - Limits on the size of bodies, from http.MaxBytesHandler.
 package reverseproxy
 
@@ -41,18 +45,33 @@ import (
 // field is a good default. It is safe for concurrent use; it must not be copied,
 // nor its fields changed, once it has served a request.
 //
-// Its own answers are JSON objects in the form of OpenAI's errors: 503 with
-// Retry-After when the router is saturated, 503 when it has no endpoint, 502
-// when the endpoint can't be reached or breaks before it has answered. It logs
-// nothing: router.Config.Hooks see every decision and how it ended.
+// Its own answers are JSON objects in the form of OpenAI's errors, with these
+// codes:
+//
+//   - 503 saturated, with Retry-After: the router is saturated.
+//   - 503 no_endpoints: the router has no endpoint for the request.
+//   - 503 routing_failed: the router, its policy or the handler is set up in a way
+//     that can't work, for example a Hasher with other blocks than the router's, or
+//     an endpoint without URL.
+//   - 502 endpoint_unreachable, endpoint_failed: the endpoint can't be connected to,
+//     or breaks before it has answered.
+//   - 413 body_too_large: the body is longer than http.MaxBytesHandler allows.
+//   - 400 request_unreadable: the client breaks off in its body, or sends what can't
+//     be forwarded.
+//
+// Every routing_failed is logged with its error, to http.Server.ErrorLog. Nothing
+// else is: router.Config.Hooks see every decision and how it ended.
 type Handler struct {
 	// Router picks the endpoint of each request.
 	Router router.Router
 	// Queue, if not nil, is asked in the place of Router when a request comes, and
 	// may let it wait until its endpoint has room: a router.Pool, whose Acquire says
-	// what that is good for. Retries don't wait again. Clients see nothing of it but
-	// a later answer: a comment to keep their connection alive would be the
-	// beginning of an answer, and after that neither this gateway's 503 nor the
+	// what that is good for. Retries don't wait again. Nor do requests whose body is
+	// not read to its end before the router is asked, which is so if it is longer than
+	// MaxPeek or multipart, and for all bodies if Hasher is nil: nobody would notice
+	// that their client has left, and they have no signature to wait for. Clients see
+	// nothing of it but a later answer: a comment to keep their connection alive would
+	// be the beginning of an answer, and after that neither this gateway's 503 nor the
 	// engine's own status could reach them.
 	Queue Queue
 	// Hasher makes the signatures of prompts, in blocks of router.BlockTokens,
@@ -124,7 +143,7 @@ type Queue interface {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.once.Do(h.prepare)
 	if wait := h.full.since(h.now()); wait > 0 {
-		refuse(w, &router.SaturatedError{RetryAfter: wait}) // without reading the body
+		refuse(w, r, &router.SaturatedError{RetryAfter: wait}) // without reading the body
 		return
 	}
 	body, err := h.peek(r)
@@ -141,7 +160,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The pick comes before the proxy: Rewrite can't fail, and a request that
 	// nobody can serve is not to be set up.
 	if err := x.pick(); err != nil {
-		refuse(w, err)
+		refuse(w, r, err)
 		return
 	}
 	proxy := httputil.ReverseProxy{

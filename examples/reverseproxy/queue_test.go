@@ -108,6 +108,48 @@ func TestQueue_Refuses(t *testing.T) {
 	<-done
 }
 
+// A client whose body was not read to its end could leave the queue without anybody
+// noticing, so such a request does not wait: it is sent or refused at once.
+func TestQueue_UnreadBodiesDontWait(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		asked  int // the queue
+		body   string
+		header string
+		change func(*reverseproxy.Handler)
+	}{
+		{"read to its end", 1, chat("x", 500), "Content-Type: application/json", func(*reverseproxy.Handler) {}},
+		{"no body", 1, "", "Content-Type: application/json", func(h *reverseproxy.Handler) { h.Hasher = nil }},
+		{"longer than MaxPeek", 0, chat("x", 5000), "Content-Type: application/json", func(*reverseproxy.Handler) {}},
+		{"multipart", 0, "--b--", "Content-Type: multipart/form-data; boundary=b", func(*reverseproxy.Handler) {}},
+		{"no Hasher", 0, chat("x", 500), "Content-Type: application/json", func(h *reverseproxy.Handler) { h.Hasher = nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := newRecorder()
+			g := start(t, []string{engine(t, rec.ServeHTTP)}, func(config *router.Config, h *reverseproxy.Handler) {
+				config.MaxInFlight, config.Queue.MaxWait, h.MaxPeek = 1, time.Millisecond, 1<<10
+				c.change(h)
+			})
+			q := &countingQueue{Pool: g.pool, then: func() {}}
+			g.handler.Queue = q
+			if a := g.post(c.body, c.header); a.StatusCode != 200 || q.asked != c.asked {
+				t.Errorf("status = %d, the queue was asked %d times, want 200 and %d", a.StatusCode, q.asked, c.asked)
+			}
+			sameBytes(t, "body", <-rec.bodies, []byte(c.body))
+			if c.asked > 0 {
+				return
+			}
+			g.outcome() // the place is free again
+			d, err := g.pool.Pick(router.Request{})
+			must(t, err)
+			defer d.Release(router.Outcome{})
+			if a := g.post(c.body, c.header); a.StatusCode != 503 || !strings.Contains(a.body, `"saturated"`) || q.asked > 0 {
+				t.Errorf("answer without room = %d %s, the queue was asked %d times, want 503 saturated and none", a.StatusCode, a.body, q.asked)
+			}
+		})
+	}
+}
+
 // What could not be delivered has waited already: it goes to another endpoint
 // without the queue.
 func TestQueue_RetriesDontWaitAgain(t *testing.T) {

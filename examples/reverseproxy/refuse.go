@@ -3,6 +3,7 @@ package reverseproxy
 import (
 	"encoding/json"
 	"errors"
+	"log"
 	"math"
 	"net/http"
 	"strconv"
@@ -11,7 +12,7 @@ import (
 )
 
 // refuse answers for a router that has no endpoint for the request.
-func refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if saturated, ok := errors.AsType[*router.SaturatedError](err); ok {
 		seconds := int(math.Ceil(saturated.RetryAfter.Seconds()))
 		w.Header().Set("Retry-After", strconv.Itoa(max(1, seconds)))
@@ -22,7 +23,21 @@ func refuse(w http.ResponseWriter, err error) {
 		writeError(w, http.StatusServiceUnavailable, "no_endpoints", "No endpoint can serve this request.")
 		return
 	}
+	if r.Context().Err() == nil { // else the client has left the queue
+		report(r, err)
+	}
 	writeError(w, http.StatusServiceUnavailable, "routing_failed", "The request could not be routed.")
+}
+
+// report logs why a request could not be routed, which is for the operator to put
+// right: the client is not told, and the router's hooks see decisions only. It
+// goes where net/http logs what is wrong with a handler.
+func report(r *http.Request, err error) {
+	logf := log.Printf
+	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ErrorLog != nil {
+		logf = s.ErrorLog.Printf
+	}
+	logf("reverseproxy: request not routed: %v", err)
 }
 
 // refuseRequest answers a request that can't be read or forwarded as it is.

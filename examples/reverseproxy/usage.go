@@ -9,11 +9,6 @@ import (
 // usageTail keeps the end of an answer, where engines put its usage: in the last
 // object of a stream, or behind the choices of a whole one. It is read once, at
 // the end, so that a long stream costs a copy a piece and no parsing.
-//
-// Engines stream usage when asked to (stream_options.include_usage), or always
-// if so configured, as vLLM with --enable-force-include-usage. Cached tokens need
-// --enable-prompt-tokens-details there, --enable-cache-report in SGLang. Without
-// them the router does without.
 type usageTail struct {
 	// What is older than the window stays until there is no more room, so that not
 	// every piece moves all of it.

@@ -2,7 +2,10 @@ package record
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -10,9 +13,11 @@ import (
 // answer watches an answer on its way to the client and changes nothing.
 type answer struct {
 	http.ResponseWriter
-	now func() time.Time
+	now    func() time.Time
+	client context.Context // done when the client has left
 
 	status  int       // zero: none
+	missed  bool      // some of it was written when the client had left, or in vain
 	first   time.Time // when its body began
 	size    int       // of the body in bytes
 	events  int       // in a stream of events
@@ -31,7 +36,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK { // informational ones come before
-		a.status = status
+		a.begin(status)
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
@@ -39,8 +44,9 @@ func (a *answer) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (a *answer) Write(piece []byte) (int, error) {
 	if a.status == 0 {
-		a.status = http.StatusOK
+		a.begin(http.StatusOK)
 	}
+	a.missed = a.missed || a.client.Err() != nil
 	if len(piece) > 0 && a.size == 0 {
 		a.first = a.now()
 	}
@@ -49,7 +55,30 @@ func (a *answer) Write(piece []byte) (int, error) {
 		a.count(piece)
 	}
 	a.keep(piece)
-	return a.ResponseWriter.Write(piece)
+	n, err := a.ResponseWriter.Write(piece)
+	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) { // which is not about the client
+		a.missed = true
+	}
+	return n, err
+}
+
+// begin is told the status.
+func (a *answer) begin(status int) {
+	a.status = status
+	a.missed = a.client.Err() != nil
+}
+
+// whole says whether the client was there for all of the answer, so that nothing
+// is lost if it is not there any more. An answer that does not tell its length is
+// over when the handler has ended.
+func (a *answer) whole(ended bool) bool {
+	if a.status == 0 || a.missed {
+		return false
+	}
+	if length := a.Header().Get("Content-Length"); length != "" {
+		return length == strconv.Itoa(a.size)
+	}
+	return ended
 }
 
 func (a *answer) isStream() bool {
@@ -138,7 +167,7 @@ func leadingNumber(text []byte) (n int, ok bool) {
 	const most = 1 << 28 // the sum of a few fits an int of 32 bits
 	for i, c := range text {
 		if c < '0' || c > '9' {
-			return n, i > 0
+			return n, i > 0 && c != '.' && c != 'e' && c != 'E'
 		}
 		if n = 10*n + int(c-'0'); n > most {
 			return 0, false

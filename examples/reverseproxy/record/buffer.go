@@ -27,8 +27,10 @@ func (r *Recorder) add(text []byte) {
 // Run writes lines as they come, in the order in which requests end, until the
 // context is done; then it writes what is left and returns. It returns the first
 // error of the writer: what was being written may end in the middle of a line, and
-// what comes later waits in the buffer until that is full. Another Run may follow
-// with another writer, which continues the trace; two at a time must not.
+// what comes later waits in the buffer until that is full. Another Run may follow,
+// with this writer or another, which continues the trace: after half a line it
+// begins with a newline, so that only the half line has to be taken out of the file.
+// Two at a time must not.
 //
 // The writer needs no buffer of its own: it is called once for all lines that came
 // while it was busy.
@@ -56,13 +58,28 @@ func (r *Recorder) writeTo(w io.Writer) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	if _, err := w.Write(lines); err != nil {
+	n, err := r.write(w, lines)
+	if err != nil {
+		lost := int64(bytes.Count(lines[n:], []byte("\n")))
 		r.mu.Lock()
-		n := int64(bytes.Count(lines, []byte("\n")))
-		r.stats.Recorded -= n
-		r.stats.Dropped += n
+		r.stats.Recorded -= lost
+		r.stats.Dropped += lost
 		r.mu.Unlock()
 		return fmt.Errorf("record: %w", err)
 	}
 	return nil
+}
+
+// write writes lines, on a new one if the last one was left unfinished. It returns
+// how many bytes of them were written.
+func (r *Recorder) write(w io.Writer, lines []byte) (int, error) {
+	if r.torn {
+		if _, err := w.Write([]byte("\n")); err != nil {
+			return 0, err
+		}
+		r.torn = false
+	}
+	n, err := w.Write(lines)
+	r.torn = n > 0 && lines[n-1] != '\n'
+	return n, err
 }

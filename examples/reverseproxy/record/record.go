@@ -70,6 +70,7 @@ type Recorder struct {
 	stats Stats
 
 	spare []byte // of Run
+	torn  bool   // what Run wrote last ends in the middle of a line
 }
 
 // Stats counts requests.
@@ -122,21 +123,23 @@ func (r *Recorder) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		at := r.now()
 		p := new(prompt)
-		a := &answer{ResponseWriter: w, now: r.now}
+		a := &answer{ResponseWriter: w, now: r.now, client: req.Context()}
 		ended := false
 		// Deferred, because an answer that breaks off ends in a panic.
-		defer func() { r.record(at, p, a, outcomeOf(req, a, ended)) }()
+		defer func() { r.record(at, p, a, outcomeOf(a, ended)) }()
 		next.ServeHTTP(a, req.WithContext(context.WithValue(req.Context(), entryKey{r}, p)))
 		ended = true
 	})
 }
 
-// outcomeOf says in a word how a request ended.
-func outcomeOf(req *http.Request, a *answer, ended bool) string {
+// outcomeOf says in a word how a request ended. Clients close their connections
+// as soon as they have all that they want, often before the handler has ended.
+func outcomeOf(a *answer, ended bool) string {
+	whole := a.whole(ended)
 	switch {
-	case req.Context().Err() != nil:
+	case !whole && (a.missed || a.client.Err() != nil):
 		return "abandoned" // by the client
-	case !ended:
+	case !whole && !ended:
 		return "broken"
 	case a.status >= http.StatusBadRequest:
 		return "refused"

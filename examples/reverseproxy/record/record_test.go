@@ -199,6 +199,8 @@ func TestRecorder_OutputLength(t *testing.T) {
 		{"cut off", "application/json", `"completion_tokens":12`, 5, -1, -1},
 		{"absurd", "application/json", `{"completion_tokens":99999999999999999999}`, 10, -1, -1},
 		{"null", "application/json", `{"completion_tokens":null}`, 6, -1, -1},
+		{"not whole", "application/json", `{"prompt_tokens":5.5,"completion_tokens":7.0,"cached_tokens":1e3}`, 16, -1, -1},
+		{"not whole for OpenAI", "application/json", `{"prompt_tokens":5E1,"input_tokens":6,"output_tokens":9}`, 9, 6, -1},
 		{"nothing", "application/json", "", 1, -1, -1},
 		{"long", "application/json", `{"completion_tokens":1,` + strings.Repeat("x", 5000) + `"completion_tokens":2}`, 2, -1, -1},
 	} {
