@@ -255,19 +255,6 @@ func TestC26_ConversationsUnderOneSystemPrompt(t *testing.T) {
 	}
 }
 
-// All over the limit: not always the owner.
-func TestC33_AllFullGoesToTheLeastLoaded(t *testing.T) {
-	p := newPool(t, router.Config{Endpoints: fleet(3), Policy: balancer.BoundedLoad{Bound: balancer.Bound{Factor: 1}}, Bound: balancer.Bound{Factor: 1}})
-	for range 30 {
-		pick(t, p, router.Request{Key: "one"})
-	}
-	for id, n := range inFlight(p) {
-		if n != 10 {
-			t.Errorf("%s has %d of 30, want 10", id, n)
-		}
-	}
-}
-
 // A ratio bound fires on the noise of small counts; the gap keeps it quiet.
 func TestC35_NoiseDoesNotMoveKeys(t *testing.T) {
 	for _, mean := range []int{2, 5, 10, 50} {

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -583,21 +582,6 @@ func TestPick_AllocatesTheDecisionOnly(t *testing.T) {
 		d.ReleaseAt(start, router.Outcome{})
 	}); n > 2 {
 		t.Errorf("a cycle allocates %v times, want at most 2", n)
-	}
-}
-
-// The decision is taken and reserved in one step: a burst spreads.
-func TestC21_BurstSpreads(t *testing.T) {
-	p := newPool(t, router.Config{Endpoints: fleet(8)})
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() { pick(t, p, router.Request{}) })
-	}
-	wg.Wait()
-	for id, n := range inFlight(p) {
-		if n < 6 || n > 10 {
-			t.Errorf("%s got %d of 64, want 8 ± 2", id, n)
-		}
 	}
 }
 

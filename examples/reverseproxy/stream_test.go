@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/warmroute/warmroute/examples/reverseproxy"
@@ -155,32 +154,6 @@ func TestC98_StalledReader(t *testing.T) {
 	})
 }
 
-// C100: engines close idle connections, after 5 s like uvicorn or sooner.
-// Requests after the pause don't fail.
-func TestC100_IdleConnections(t *testing.T) {
-	for _, c := range []struct{ idle, pause time.Duration }{
-		{5 * time.Second, 4999 * time.Millisecond}, {5 * time.Second, 5 * time.Second},
-		{5 * time.Second, 6 * time.Second}, {200 * time.Millisecond, 300 * time.Millisecond},
-	} {
-		t.Run(fmt.Sprintf("idle=%v/pause=%v", c.idle, c.pause), func(t *testing.T) {
-			inTime(t, streamer("application/json", "{}", 1, 0), func(g *timed, _ *http.Server, _ *reverseproxy.Handler) {
-				g.server.IdleTimeout = c.idle
-			}, func(g *timed) {
-				for i := range 1000 {
-					res := g.open(g.Context())
-					io.Copy(io.Discard, res.Body)
-					res.Body.Close()
-					if res.StatusCode != 200 {
-						g.Fatalf("request %d: status %d, want 200", i, res.StatusCode)
-					}
-					time.Sleep(c.pause)
-					synctest.Wait()
-				}
-			})
-		})
-	}
-}
-
 // C97: our writer is wrapped by somebody else's, which offers Unwrap only, or
 // nothing at all. The first still streams, the second works.
 func TestC97_WrappedWriters(t *testing.T) {
@@ -264,23 +237,6 @@ func TestHandler_ResponseTrailers(t *testing.T) {
 	a := g.post("{}")
 	if a.Trailer.Get("X-Sum") != "7" || a.Trailer.Get("X-Late") != "8" {
 		t.Errorf("trailers = %v, want X-Sum 7 and X-Late 8", a.Trailer)
-	}
-}
-
-// C104: an early hint is passed on, and no load is read from it.
-func TestC104_EarlyHints(t *testing.T) {
-	g := start(t, []string{engine(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Endpoint-Load-Metrics", "TEXT named_metrics.num_requests_waiting=99")
-		w.Header().Set("Link", "</x>")
-		w.WriteHeader(http.StatusEarlyHints)
-		w.Header().Del("Endpoint-Load-Metrics")
-		io.WriteString(w, "{}")
-	})})
-	if a := g.post("{}"); a.StatusCode != 200 || a.body != "{}" {
-		t.Errorf("answer = %d %q, want the final one", a.StatusCode, a.body)
-	}
-	if r := g.pool.Stats()[0].Load.Report; r != nil {
-		t.Errorf("report = %+v from an early hint, want none", r)
 	}
 }
 
