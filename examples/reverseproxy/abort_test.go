@@ -35,10 +35,11 @@ type hanging struct {
 	events   int
 	arrived  chan struct{}
 	canceled chan time.Time
+	finish   chan struct{} // lets it end without
 }
 
 func newHanging(events int) *hanging {
-	return &hanging{events, make(chan struct{}, 1000), make(chan time.Time, 1000)}
+	return &hanging{events, make(chan struct{}, 1000), make(chan time.Time, 1000), make(chan struct{})}
 }
 
 func (e *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,8 +50,11 @@ func (e *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %d\n\n", i)
 		w.(http.Flusher).Flush()
 	}
-	<-r.Context().Done()
-	e.canceled <- time.Now()
+	select {
+	case <-r.Context().Done():
+		e.canceled <- time.Now()
+	case <-e.finish:
+	}
 }
 
 // C01: 100 clients leave while they wait for headers. Nothing stays counted, and
@@ -367,8 +371,9 @@ func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
 func TestC13_AbortReachesTheEngine(t *testing.T) {
 	for _, events := range []int{0, 1} {
 		t.Run(fmt.Sprintf("events=%d", events), func(t *testing.T) {
-			h := newHanging(events)
-			inTime(t, h, nil, func(g *timed) {
+			var h *hanging // made in the bubble, or time would stand still while somebody waits for it
+			serve := func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) }
+			inTime(t, http.HandlerFunc(serve), func(*timed, *http.Server, *reverseproxy.Handler) { h = newHanging(events) }, func(g *timed) {
 				ctx, leave := context.WithCancel(g.Context())
 				done := make(chan struct{})
 				go func() {
@@ -391,6 +396,8 @@ func TestC13_AbortReachesTheEngine(t *testing.T) {
 					}
 				case <-time.After(time.Minute):
 					g.Error("the engine was not told within a minute")
+					close(h.finish)
+					<-done
 					return
 				}
 				if o := <-g.outcome; !o.Abandoned || o.Err != nil || since(left) != 0 {
