@@ -149,8 +149,6 @@ func (p *Pool) enter(r *Request) (*Decision, *Held, error) {
 	p.number(s)
 	why := HeldForPrefill // those who came before
 	if p.queue.count.Load() == 0 {
-		s.queued = true
-		s.plan.reset()
 		var err error
 		var d *Decision
 		if d, why, err = p.send(s, r); err != nil {

@@ -43,7 +43,6 @@ type scratch struct {
 	seen    []int  // requests in flight of info.Candidates, out of a policy's reach
 	retryAt int64  // earliest end of a back-pressure seen, UnixNano
 	broken  bool   // whoever could take the request is broken
-	queued  bool   // the request may wait in the queue
 	plan    plan   // of the pass over the queue
 
 	// What the bound depends on.
@@ -55,7 +54,7 @@ type scratch struct {
 
 func (p *Pool) release(s *scratch) {
 	s.chain = nil // may belong to the caller
-	s.queued = false
+	s.plan.reset()
 	clear(s.entries)
 	p.scratch.Put(s)
 }

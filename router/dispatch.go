@@ -71,8 +71,6 @@ func (p *Pool) pass() {
 	}
 	s := p.scratch.Get().(*scratch)
 	defer p.release(s)
-	s.queued = true
-	s.plan.reset()
 	left, enough := 0, false
 	for _, h := range order {
 		if left == lookAhead || left == lookFurther {

@@ -108,9 +108,7 @@ func (p *Pool) choose(s *scratch, r *Request) (balancer.Choice, error) {
 	if err := p.collect(s, r); err != nil {
 		return balancer.Choice{}, err
 	}
-	if s.queued {
-		s.plan.apply(s)
-	}
+	s.plan.apply(s)
 	if i, ok := p.duplicate(s, r); ok {
 		return balancer.Choice{Index: i, Reason: balancer.Duplicate}, nil
 	}
