@@ -207,8 +207,8 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int) {
 	s.entries = append(s.entries, e)
 	c := s.candidate()
 	c.ID, c.Ordinal, c.Weight = e.endpoint.ID, ordinal, weight
-	c.CachedTokens = s.tokens(r, s.match.Depth(e.slot))
-	e.read(&c.Load, &s.match, s.now, p.config.ReportMaxAge)
+	c.CachedTokens = s.tokens(r, s.match.Depth(&e.slot))
+	e.read(&c.Load, s.now, p.config.ReportMaxAge)
 	s.seen = append(s.seen, c.Load.InFlight)
 	s.total += c.Load.InFlight
 	s.weight += weight
@@ -216,7 +216,7 @@ func (p *Pool) consider(s *scratch, r *Request, e *entry, ordinal int) {
 	s.ramping = s.ramping || e.joined.Load() != 0
 	if c.Load.Fresh {
 		if tokens, ok := c.Load.Report.KVCacheTokens.Get(); ok && e.capacity.reported(tokens) {
-			p.index.SetCapacity(e.slot, e.capacity.blocks())
+			p.index.SetCapacity(&e.slot, e.capacity.blocks())
 		}
 	}
 }

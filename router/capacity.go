@@ -115,11 +115,11 @@ func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) 
 		c.bounded.Store(true)
 		// What was held when the request was sent, less what was older than the
 		// missing part, did not fit into the cache.
-		left := int64(d.lease.pin.Held-p.index.Disprove(m.slot, d.lease.pin.LastUse)) * BlockTokens
+		left := int64(d.lease.pin.Held-p.index.Disprove(&m.slot, d.lease.pin.LastUse)) * BlockTokens
 		was := c.tokens.Load()
 		if !c.known.Load() && left < was {
 			c.tokens.Store(max(minCapacity, was-int64(float64(was-left)*capacityShrink)))
-			p.index.SetCapacity(m.slot, c.blocks())
+			p.index.SetCapacity(&m.slot, c.blocks())
 		}
 	default:
 		p.forget(m, now)
@@ -130,17 +130,17 @@ func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) 
 // be when it comes back.
 func (p *Pool) forget(m *member, now time.Time) {
 	m.capacity.forgot.Store(now.UnixNano())
-	p.index.Forget(m.slot)
+	p.index.Forget(&m.slot)
 }
 
 // growCapacity raises an unknown capacity by a share, if it did not suffice.
 func (p *Pool) growCapacity(m *member, share float64) {
 	c := &m.capacity
-	if c.known.Load() || !p.index.Usage(m.slot).Evicted {
+	if c.known.Load() || !p.index.Usage(&m.slot).Evicted {
 		return
 	}
 	c.tokens.Store(min(maxCapacity, int64(float64(c.tokens.Load())*(1+share))))
-	p.index.SetCapacity(m.slot, c.blocks())
+	p.index.SetCapacity(&m.slot, c.blocks())
 }
 
 // found counts answers in a row that found almost nothing of what was predicted;

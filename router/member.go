@@ -13,7 +13,8 @@ import (
 // point to the generation, not to the name.
 //
 // What each pick reads of each member comes first and next to each other: it
-// fits into two cache lines, which is most of the cost of a pick in a large pool.
+// fits into little more than two cache lines, which is most of the cost of a pick in a
+// large pool. What every request changes besides follows at once.
 type member struct {
 	slot   prefixindex.Slot
 	report *loadstats.Cell // nil without reports
@@ -25,29 +26,26 @@ type member struct {
 	circuit   circuit
 	ledger    loadstats.Ledger
 
-	id       string
-	capacity capacity
-	untold   untold
+	// picks counts the requests that went to it.
+	picks  atomic.Int64
+	untold untold
 	// closed says that it takes no new requests, because it left or drains: a
 	// pick that raced with that must choose again.
 	closed atomic.Bool
-	// picks counts the requests that went to it.
-	picks atomic.Int64
+
+	id       string
+	capacity capacity
 }
 
 // read fills in what is known about the member now.
-func (m *member) read(l *loadstats.Load, match *prefixindex.Match, now time.Time, maxAge time.Duration) {
+func (m *member) read(l *loadstats.Load, now time.Time, maxAge time.Duration) {
 	var report *loadstats.Report
 	if m.report != nil {
 		report = m.report.Latest()
 	}
 	m.ledger.Read(l, now, report, maxAge)
-	l.CapacityTokens, l.PinnedTokens, l.CachedTokens = 0, 0, 0
-	if u := match.Usage(m.slot); u != nil {
-		l.CapacityTokens = int(u.Capacity) * BlockTokens
-		l.PinnedTokens = int(u.Pinned+u.Own) * BlockTokens
-		l.CachedTokens = int(u.Blocks) * BlockTokens
-	}
+	capacity, held, used := m.slot.Size()
+	l.CapacityTokens, l.CachedTokens, l.PinnedTokens = capacity*BlockTokens, held*BlockTokens, used*BlockTokens
 }
 
 // ramp is the share of its bound that a member which joined late may use yet.

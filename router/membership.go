@@ -77,14 +77,14 @@ func (p *Pool) setEndpoints(now time.Time, endpoints []Endpoint) error {
 		if was != nil && sameTarget(&was.endpoint, &e) {
 			next.members[i] = entry{e, was.member}
 			if was.capacity.configure(e.KVCacheTokens, p.config.KVCacheTokens) {
-				p.index.SetCapacity(was.slot, was.capacity.blocks())
+				p.index.SetCapacity(&was.slot, was.capacity.blocks())
 			}
 			continue
 		}
 		next.members[i] = entry{e, p.join(&e, now, len(old.members) > 0)}
 	}
 	for _, e := range p.replace(old, next) {
-		p.index.Leave(e.slot)
+		p.index.Leave(&e.slot)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func rebuild(old *ring.Ring, members []ring.Member) (*ring.Ring, error) {
 func (p *Pool) join(e *Endpoint, now time.Time, late bool) *member {
 	m := &member{id: e.ID}
 	m.capacity.configure(e.KVCacheTokens, p.config.KVCacheTokens)
-	m.slot = p.index.Join(m.capacity.blocks())
+	p.index.Join(&m.slot, m.capacity.blocks())
 	if late {
 		m.joined.Store(now.UnixNano())
 	}

@@ -182,7 +182,7 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 	d := newDecision(p, s, r, choice, e)
 	l := &d.lease
 	l.sent, l.uncached, l.probe = s.now, uncached, probe
-	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
+	l.pin = p.index.Pin(&s.match, &e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}

@@ -102,7 +102,7 @@ func (p *Pool) applySent(now time.Time, e *Event, id remoteID) {
 	l := &lease{pool: p, member: m, sent: now, uncached: e.Tokens}
 	s := p.scratch.Get().(*scratch)
 	p.index.Match(&s.match, e.Blocks, now.UnixNano())
-	l.pin = p.index.Pin(&s.match, m.slot, e.Blocks, e.Own, now.UnixNano(), e.Shared)
+	l.pin = p.index.Pin(&s.match, &m.slot, e.Blocks, e.Own, now.UnixNano(), e.Shared)
 	p.release(s)
 	if p.remote.leases == nil {
 		p.remote.leases = make(map[remoteID]*lease)

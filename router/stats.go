@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/warmroute/warmroute/loadstats"
-	"github.com/warmroute/warmroute/router/internal/prefixindex"
 )
 
 // EndpointStats is the state of one endpoint at one moment.
@@ -30,8 +29,6 @@ func (p *Pool) Stats() []EndpointStats { return p.StatsAt(time.Now()) }
 // StatsAt is Stats at a given time.
 func (p *Pool) StatsAt(now time.Time) []EndpointStats {
 	p.dropOldRemote(now)
-	var match prefixindex.Match
-	p.index.Match(&match, nil, now.UnixNano())
 	p.leavingMu.Lock()
 	defer p.leavingMu.Unlock()
 	snap := p.members.Load()
@@ -43,7 +40,7 @@ func (p *Pool) StatsAt(now time.Time) []EndpointStats {
 			Cooling: e.circuit.until.Load() != 0, Busy: e.busy(nano),
 			Picks: e.picks.Load(), TTFT: e.ledger.TTFT(now),
 		}
-		e.read(&s.Load, &match, now, p.config.ReportMaxAge)
+		e.read(&s.Load, now, p.config.ReportMaxAge)
 		stats = append(stats, s)
 	}
 	for _, e := range snap.members {

@@ -13,7 +13,9 @@ func TestIndex_SurvivesHashesThatCollide(t *testing.T) {
 	for number := range uint64(500) {
 		rng := rand.New(rand.NewPCG(1, number))
 		x := prefixindex.New()
-		slots := []prefixindex.Slot{x.Join(40), x.Join(15)}
+		slots := []*prefixindex.Slot{{}, {}}
+		x.Join(slots[0], 40)
+		x.Join(slots[1], 15)
 		var pins []prefixindex.Pin
 		var m prefixindex.Match
 		for step := range 200 {

@@ -14,9 +14,15 @@
 // Like an engine's cache, an endpoint's shadow is prefix-closed: blocks that
 // requests in flight use are pinned, the rest is evicted leaves first, least
 // recently used first, when the endpoint's capacity is reached.
+//
+// What one request changes is kept small and together, since on several cores
+// most of its time is that of fetching what another core has changed last.
 package prefixindex
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Index is the shadow of all endpoints of a pool. It is safe for concurrent use
 // and must not be copied.
@@ -24,29 +30,43 @@ type Index struct {
 	mu    sync.Mutex
 	nodes map[uint64]*node // by the hash of the run's first block
 	root  node             // before the first block; nobody holds it
-	usage []Usage          // by position
-	lists []shadow         // by position
-	stamp []stamp          // by position
-	free  []int32
+	// changes counts how often holdings have come, gone, or got another length: what
+	// a Match found before must be looked for again.
+	changes uint64
+	// Positions of shadows: how many there were at one time, and those that are free.
+	positions int32
+	free      []int32
 	// branching counts the requests that left a prefix shared with others.
 	branching decaying
 	spare     spare
+	clock     int64 // of uses
 }
 
-// stamp says who has a position, and how often what it holds has changed: a Match
-// from before must be redone before it may be pinned.
-type stamp struct{ epoch, changes uint32 }
+// tick returns the time of a use, for the order among all uses: later than any before,
+// also of those in the same nanosecond and if the clock was set back.
+func (x *Index) tick(now int64) int64 {
+	x.clock = max(x.clock+1, now)
+	return x.clock
+}
 
-// Slot names an endpoint within an Index, from Join to Leave. Positions are used
-// again, the epoch tells who was there when: a slot that was left names nobody.
+// Slot is the place of an endpoint in an Index, from Join to Leave; one that was left
+// names nobody. It is a part of what its owner knows about the endpoint, so that
+// whoever reads that has the size of the shadow, too, without a lock. It must not
+// be copied.
 type Slot struct {
-	pos   int32
-	epoch uint32
+	cached   atomic.Uint64 // blocks held, and in the lower half those that requests in flight use
+	capacity atomic.Int32
+	pos      int32 // never changes from Join on
+	shadow   *shadow
 }
 
-// gone is the position of a holding that was forgotten while a request still
-// had it pinned.
-const gone = -1
+// Size returns the size of the endpoint's shadow, in blocks: its capacity, what it
+// holds, and what of that requests in flight use, with what they need besides.
+// All are zero once it has left.
+func (s *Slot) Size() (capacity, held, used int) {
+	cached := s.cached.Load()
+	return int(s.capacity.Load()), int(cached >> 32), int(uint32(cached))
+}
 
 // Usage is the size of one endpoint's shadow. All counts are in blocks.
 type Usage struct {
@@ -59,96 +79,104 @@ type Usage struct {
 	Evicted bool
 }
 
-// shadow lists the holdings of one endpoint: those that may be evicted, least
-// recently used first, and the others in no order.
-type shadow struct{ idle, busy list }
+// shadow is what one endpoint holds, as long as it takes part. The index's lock is
+// for all of it.
+type shadow struct {
+	Usage
+	slot   *Slot // nil once it has left
+	pos    int32
+	leaves leaves
+}
 
 // New returns an empty index.
 func New() *Index {
 	return &Index{nodes: make(map[uint64]*node)}
 }
 
-// Join adds an endpoint that has nothing cached and room for the given number
-// of blocks.
-func (x *Index) Join(capacity int) Slot {
+// Join gives an endpoint that has nothing cached, and room for the given number of
+// blocks, a place in a new slot.
+func (x *Index) Join(slot *Slot, capacity int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var pos int32
+	s := &shadow{slot: slot, Usage: Usage{Capacity: blocks32(capacity)}}
 	if n := len(x.free); n > 0 {
-		pos, x.free = x.free[n-1], x.free[:n-1]
+		s.pos, x.free = x.free[n-1], x.free[:n-1]
 	} else {
-		pos = int32(len(x.usage))
-		x.usage = append(x.usage, Usage{})
-		x.lists = append(x.lists, shadow{})
-		x.stamp = append(x.stamp, stamp{})
+		s.pos = x.positions
+		x.positions++
 	}
-	x.usage[pos] = Usage{Capacity: blocks32(capacity)}
-	return Slot{pos, x.stamp[pos].epoch}
+	slot.shadow, slot.pos = s, s.pos
+	s.publish()
 }
-
-// live says that the endpoint has not left.
-func (x *Index) live(s Slot) bool { return x.stamp[s.pos].epoch == s.epoch }
 
 // Leave removes an endpoint and all that it held. Every later use of the slot,
 // and of what is still pinned there, has no effect.
-func (x *Index) Leave(s Slot) {
+func (x *Index) Leave(slot *Slot) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.live(s) {
+	s := slot.shadow
+	if s.slot == nil {
 		return
 	}
-	x.forget(s.pos)
-	x.usage[s.pos] = Usage{}
-	x.stamp[s.pos].epoch++
+	x.forget(s)
+	s.Usage = Usage{}
+	s.publish()
+	s.slot = nil
 	x.free = append(x.free, s.pos)
 }
 
 // Forget empties an endpoint's shadow, as after a restart of its engine.
-func (x *Index) Forget(s Slot) {
+func (x *Index) Forget(slot *Slot) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.live(s) {
-		x.forget(s.pos)
+	if s := slot.shadow; s.slot != nil {
+		x.forget(s)
+		s.publish()
 	}
 }
 
-func (x *Index) forget(s int32) {
-	x.stamp[s].changes++
-	for _, l := range []*list{&x.lists[s].idle, &x.lists[s].busy} {
-		for h := l.first; h != nil; {
-			next := h.next
+func (x *Index) forget(s *shadow) {
+	x.changes++
+	for h := range s.leaves.all {
+		for h != nil && h.shadow != nil { // else another leaf has been that way
+			up := h.parent
 			x.leaveNode(h)
 			// A request may still have it pinned, so it is left to the garbage
 			// collector and not used again.
-			*h = holding{slot: gone}
-			h = next
+			*h = holding{}
+			h = up
 		}
-		*l = list{}
 	}
-	x.usage[s] = Usage{Capacity: x.usage[s].Capacity}
+	s.leaves = leaves{}
+	s.Usage = Usage{Capacity: s.Capacity}
 }
 
 // SetCapacity changes how many blocks an endpoint can hold, and evicts what is
 // too much.
-func (x *Index) SetCapacity(s Slot, blocks int) {
+func (x *Index) SetCapacity(slot *Slot, blocks int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.live(s) {
-		x.stamp[s.pos].changes++
-		x.usage[s.pos].Capacity = blocks32(blocks)
-		x.makeRoom(s.pos, 0)
-		x.usage[s.pos].Evicted = false
+	if s := slot.shadow; s.slot != nil {
+		s.Capacity = blocks32(blocks)
+		x.makeRoom(s, 0)
+		s.Evicted = false
+		s.publish()
 	}
 }
 
 // Usage returns the size of an endpoint's shadow, zero if it has left.
-func (x *Index) Usage(s Slot) Usage {
+func (x *Index) Usage(slot *Slot) Usage {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.live(s) {
-		return Usage{}
+	return slot.shadow.Usage
+}
+
+// publish shows the size of the shadow to those who don't take the lock.
+func (s *shadow) publish() {
+	s.slot.cached.Store(uint64(s.Blocks)<<32 | uint64(uint32(s.Pinned+s.Own)))
+	if s.slot.capacity.Load() != s.Capacity {
+		s.slot.capacity.Store(s.Capacity)
 	}
-	return x.usage[s.pos]
 }
 
 func blocks32(n int) int32 { return int32(max(0, min(n, 1<<30))) }

@@ -11,46 +11,68 @@ type Match struct {
 	// every minute.
 	Branches, AllBranches float64
 
-	stamp []stamp    // of each position
-	usage []Usage    // of each position
-	depth []int32    // blocks that each position holds
-	at    []*holding // and where they end
+	found   []found // who holds some of the prompt
+	of      []int32 // by position: one more than the index into found, or 0
+	changes uint64  // of the index at the time
+}
+
+// found is how much of the prompt one endpoint holds.
+type found struct {
+	shadow *shadow
+	at     *holding // where it ends
+	pos    int32    // of the shadow
+	depth  int32    // in blocks
 }
 
 // Depth returns the number of blocks at the beginning of the prompt that an
 // endpoint holds.
-func (m *Match) Depth(s Slot) int {
-	if int(s.pos) >= len(m.depth) || m.stamp[s.pos].epoch != s.epoch {
-		return 0
+func (m *Match) Depth(slot *Slot) int {
+	if f := m.in(slot); f != nil {
+		return int(f.depth)
 	}
-	return int(m.depth[s.pos])
+	return 0
 }
 
-// Usage returns the size of an endpoint's shadow at the time of the match, nil if
-// the endpoint was not there. It is valid until the next match. It is not a copy,
-// since copying 20 bytes took longer than all else that a pick does with them.
-func (m *Match) Usage(s Slot) *Usage {
-	if int(s.pos) >= len(m.usage) || m.stamp[s.pos].epoch != s.epoch {
+func (m *Match) in(slot *Slot) *found {
+	if int(slot.pos) >= len(m.of) || m.of[slot.pos] == 0 {
 		return nil
 	}
-	return &m.usage[s.pos]
+	if f := &m.found[m.of[slot.pos]-1]; f.shadow == slot.shadow {
+		return f
+	}
+	return nil // the position had another owner then
+}
+
+// reset forgets what was found; positions is how many there may be now.
+func (m *Match) reset(positions int) {
+	m.Deepest = 0
+	for i := range m.found {
+		m.of[m.found[i].pos] = 0
+	}
+	m.found = m.found[:0]
+	if positions > len(m.of) {
+		m.of = make([]int32, positions)
+	}
+}
+
+// add records how much of the prompt an endpoint holds; later calls for the same one
+// say more.
+func (m *Match) add(e *holder, depth int) {
+	i := m.of[e.pos]
+	if i == 0 {
+		m.found = append(m.found, found{})
+		i = int32(len(m.found))
+		m.of[e.pos] = i
+	}
+	m.found[i-1] = found{e.shadow, e.at, e.pos, int32(depth)}
 }
 
 // Match finds how much of the chain each endpoint holds, as of now (UnixNano).
 func (x *Index) Match(m *Match, chain []uint64, now int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n := len(x.usage)
-	if cap(m.depth) < n {
-		m.depth, m.at = make([]int32, n), make([]*holding, n)
-	} else {
-		m.depth, m.at = m.depth[:n], m.at[:n]
-		clear(m.depth)
-		clear(m.at)
-	}
-	m.usage = append(m.usage[:0], x.usage...)
-	m.stamp = append(m.stamp[:0], x.stamp...)
-	m.Deepest = 0
+	m.reset(int(x.positions))
+	m.changes = x.changes
 
 	deepest, up, pos := &x.root, &x.root, 0
 	for pos < len(chain) {
@@ -59,9 +81,10 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 			break
 		}
 		same := common(n.blocks, chain[pos:])
-		for _, h := range n.holders {
-			depth := pos + min(same, int(h.len))
-			m.depth[h.slot], m.at[h.slot] = int32(depth), h
+		for i := range n.holders {
+			e := &n.holders[i]
+			depth := pos + min(same, int(e.len))
+			m.add(e, depth)
 			if depth > m.Deepest {
 				m.Deepest, deepest = depth, n
 			}
@@ -85,13 +108,13 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 // using it, and fades from the last use on.
 func (n *node) recency(k int, now int64) float64 {
 	used := int64(0)
-	for _, h := range n.holders {
+	for _, e := range n.holders {
 		switch {
-		case int(h.len) <= k:
-		case h.active > 0:
+		case int(e.len) <= k:
+		case e.at.active > 0:
 			return 1
 		default:
-			used = max(used, h.used)
+			used = max(used, e.at.used)
 		}
 	}
 	return faded(1, now-used)
@@ -99,8 +122,8 @@ func (n *node) recency(k int, now int64) float64 {
 
 // holdingOf returns the deepest holding of an endpoint on the chain and how many of
 // its blocks are on it.
-func (x *Index) holdingOf(s int32, chain []uint64) (*holding, int) {
-	var found *holding
+func (x *Index) holdingOf(s *shadow, chain []uint64) (*holding, int) {
+	var last *holding
 	depth, up, pos := 0, &x.root, 0
 	for pos < len(chain) {
 		n := x.after(up, chain[pos])
@@ -108,22 +131,26 @@ func (x *Index) holdingOf(s int32, chain []uint64) (*holding, int) {
 			break
 		}
 		same := common(n.blocks, chain[pos:])
-		var here *holding
-		for _, h := range n.holders {
-			if h.slot == s {
-				here = h
-				break
-			}
-		}
-		if here == nil {
+		e := n.holder(s)
+		if e == nil {
 			break
 		}
-		found, depth = here, pos+min(same, int(here.len))
+		last, depth = e.at, pos+min(same, int(e.len))
 		pos += same
 		if same < len(n.blocks) {
 			break
 		}
 		up = n
 	}
-	return found, depth
+	return last, depth
+}
+
+// holder returns the entry of an endpoint, nil if it holds nothing of the run.
+func (n *node) holder(s *shadow) *holder {
+	for i := range n.holders {
+		if n.holders[i].shadow == s {
+			return &n.holders[i]
+		}
+	}
+	return nil
 }

@@ -175,11 +175,12 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			chain []uint64
 		}
 		var models [slots]*model
-		var slot [slots]prefixindex.Slot
+		var slot [slots]*prefixindex.Slot
 		var gen [slots]int
 		for i := range models {
 			models[i] = &model{capacity: 10 + rng.IntN(60), blocks: map[uint64]*block{}}
-			slot[i] = x.Join(models[i].capacity)
+			slot[i] = new(prefixindex.Slot)
+			x.Join(slot[i], models[i].capacity)
 		}
 		var flying []live
 		var m prefixindex.Match
@@ -261,7 +262,8 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				gen[i]++
 				models[i].own = 0
 				clear(models[i].blocks)
-				slot[i] = x.Join(models[i].capacity)
+				slot[i] = new(prefixindex.Slot)
+				x.Join(slot[i], models[i].capacity)
 			}
 			if err := x.CheckInvariants(); err != nil {
 				t.Fatalf("seed %d/%d step %d: %v", *seed, history, step, err)

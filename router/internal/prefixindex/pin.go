@@ -22,40 +22,48 @@ type Pin struct {
 // engine then makes requests wait for memory, and Usage shows by how much. own
 // is the number of blocks that the request needs for itself besides, for the end
 // of its prompt and for its answer; they are not cached.
-func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, shared bool) Pin {
+func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, shared bool) Pin {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(chain) == 0 || !x.live(slot) {
+	s := slot.shadow
+	if len(chain) == 0 || s.slot == nil {
 		return Pin{}
 	}
-	s := slot.pos
 	var from *holding
 	var depth int
-	if int(s) < len(m.stamp) && m.stamp[s] == x.stamp[s] {
-		from, depth = m.at[s], int(m.depth[s])
-	} else {
+	if m.changes != x.changes {
 		from, depth = x.holdingOf(s, chain)
+	} else if f := m.in(slot); f != nil {
+		from, depth = f.at, int(f.depth)
 	}
-	x.stamp[s].changes++
 
-	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
-	x.usage[s].Own += p.own
+	p := Pin{own: blocks32(own), Held: int(s.Blocks + s.Own)}
+	s.Own += p.own
 	if from != nil {
 		if from.active == 0 {
 			p.LastUse = from.used
 		}
-		if k := depth - from.node.start; k < int(from.len) {
+		if k := depth - from.node.start; k < int(from.blocks()) {
 			x.split(from.node, k)
 			from = from.parent
 		}
 		x.use(from) // so that making room doesn't take it
 	}
-	p.at = x.extend(s, from, depth, chain)
-	x.use(p.at)
-	x.countBranch(m, p.at.node, chain, now, shared)
-	if from != nil {
-		x.unuse(from, 0)
+	p.at = from
+	if depth < len(chain) || int(from.blocks()) < len(from.node.blocks) {
+		p.at = x.extend(s, from, depth, chain)
+		x.use(p.at)
+		if p.at.kids == 0 && !p.at.queued {
+			s.leaves.add(p.at)
+		}
+		if from != nil {
+			x.unuse(from, 0)
+		}
+	} else {
+		x.makeRoom(s, 0)
 	}
+	x.countBranch(m, p.at.node, chain, now, shared)
+	s.publish()
 	return p
 }
 
@@ -66,15 +74,21 @@ func (x *Index) Unpin(p Pin, now int64) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := p.at.slot; s != gone {
-		x.stamp[s].changes++
-		x.usage[s].Own -= p.own
-		for h := p.at; h != nil && h.computed < h.len; h = h.parent {
-			h.computed = h.len
-		}
-		x.unuse(p.at, now)
-		x.makeRoom(s, 0)
+	s := p.at.shadow
+	if s == nil {
+		return
 	}
+	s.Own -= p.own
+	for h := p.at; h != nil; h = h.parent {
+		if all := h.blocks(); h.computed < all {
+			h.computed = all
+		} else {
+			break
+		}
+	}
+	x.unuse(p.at, x.tick(now))
+	x.makeRoom(s, 0)
+	s.publish()
 }
 
 // Withdraw is Unpin for a request that the endpoint did not compute. What nobody has
@@ -85,17 +99,16 @@ func (x *Index) Withdraw(p Pin) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := p.at.slot
-	if s == gone {
+	s := p.at.shadow
+	if s == nil {
 		return
 	}
-	x.stamp[s].changes++
-	x.usage[s].Own -= p.own
+	s.Own -= p.own
 	x.unuse(p.at, 0)
 	h := p.at
-	for h != nil && h.idle && h.computed < h.len {
+	for h != nil && h.idle() && h.computed < h.blocks() {
 		up := h.parent
-		x.shrink(h, h.len-h.computed)
+		x.shrink(h, h.blocks()-h.computed)
 		h = up
 	}
 	// What is left has been used as late as what follows it.
@@ -103,80 +116,76 @@ func (x *Index) Withdraw(p Pin) {
 		h.parent.used = max(h.parent.used, h.used)
 	}
 	x.makeRoom(s, 0)
+	s.publish()
 }
 
 // Disprove records that a part of the cache last used at the given time was
 // found missing at the endpoint, and evicts everything that is idle and no
 // younger: a cache that lost the one has lost the others before. It returns how
 // many blocks that were.
-func (x *Index) Disprove(slot Slot, lastUse int64) int {
+func (x *Index) Disprove(slot *Slot, lastUse int64) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.live(slot) {
+	s := slot.shadow
+	if s.slot == nil {
 		return 0
 	}
-	s := slot.pos
-	x.stamp[s].changes++
-	before := x.usage[s].Blocks
-	idle := &x.lists[s].idle
-	for idle.first != nil && idle.first.used <= lastUse {
-		x.shrink(idle.first, idle.first.len)
+	before := s.Blocks
+	for {
+		h := s.leaves.oldest()
+		if h == nil || h.used > lastUse {
+			break
+		}
+		x.shrink(h, h.blocks())
 	}
-	return int(before - x.usage[s].Blocks)
+	s.publish()
+	return int(before - s.Blocks)
 }
 
 // use counts one more request that ends at h.
 func (x *Index) use(h *holding) {
-	h.pins++
-	for {
+	for ; h != nil; h = h.parent {
 		h.active++
 		if h.active > 1 {
 			return
 		}
-		x.usage[h.slot].Pinned += h.len
-		x.settle(h)
-		if h.parent == nil {
-			return
-		}
-		h = h.parent
+		h.shadow.Pinned += h.blocks()
 	}
 }
 
 // unuse counts one less, which was there until now; zero leaves no trace of it.
 func (x *Index) unuse(h *holding, now int64) {
-	h.pins--
-	for {
+	for ; h != nil; h = h.parent {
 		h.active--
 		h.used = max(h.used, now)
 		if h.active > 0 {
 			return
 		}
-		x.usage[h.slot].Pinned -= h.len
-		x.settle(h)
-		if h.parent == nil {
-			return
+		h.shadow.Pinned -= h.blocks()
+		if h.aside {
+			h.shadow.leaves.over(h)
 		}
-		h = h.parent
 	}
 }
 
 // extend makes an endpoint hold the whole chain, of which it holds the first
 // depth blocks, ending at h, already. The result is the holding at the end, which
 // is also the end of a node.
-func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding {
-	u := &x.usage[s]
+func (x *Index) extend(s *shadow, h *holding, depth int, chain []uint64) *holding {
 	x.makeRoom(s, len(chain)-depth)
+	x.changes++
 	for depth < len(chain) {
-		if h != nil && int(h.len) < len(h.node.blocks) {
-			same := common(h.node.blocks[h.len:], chain[depth:])
+		if h != nil && int(h.blocks()) < len(h.node.blocks) {
+			held := h.blocks()
+			same := common(h.node.blocks[held:], chain[depth:])
 			if same == 0 {
-				x.split(h.node, int(h.len))
+				x.split(h.node, int(held))
 				continue
 			}
-			h.len += int32(same)
-			u.Blocks += int32(same)
+			h.node.holders[h.pos].len += int32(same)
+			s.Blocks += int32(same)
 			if h.active > 0 {
-				u.Pinned += int32(same)
+				s.Pinned += int32(same)
 			}
 			depth += same
 			continue
@@ -191,19 +200,17 @@ func (x *Index) extend(s int32, h *holding, depth int, chain []uint64) *holding 
 		}
 		same := common(n.blocks, chain[depth:])
 		next := x.spare.holding()
-		next.slot, next.len, next.parent = s, int32(same), h
-		next.enter(n)
-		x.lists[s].busy.pushBack(next)
+		next.shadow, next.parent = s, h
+		next.enter(n, int32(same))
 		if h != nil {
 			h.kids++
-			x.settle(h)
 		}
-		u.Blocks += int32(same)
+		s.Blocks += int32(same)
 		h = next
 		depth += same
 	}
-	if int(h.len) < len(h.node.blocks) {
-		x.split(h.node, int(h.len)) // h moves to the first half
+	if held := int(h.blocks()); held < len(h.node.blocks) {
+		x.split(h.node, held) // h moves to the first half
 	}
 	return h
 }
@@ -228,37 +235,44 @@ func (x *Index) countBranch(m *Match, end *node, chain []uint64, now int64, shar
 
 // makeRoom evicts until the endpoint has room for need more blocks or nothing is
 // idle any more.
-func (x *Index) makeRoom(s int32, need int) {
-	u, idle := &x.usage[s], &x.lists[s].idle
-	for idle.first != nil {
-		excess := u.Blocks + u.Own + blocks32(need) - u.Capacity
+func (x *Index) makeRoom(s *shadow, need int) {
+	for {
+		excess := s.Blocks + s.Own + blocks32(need) - s.Capacity
 		if excess <= 0 {
 			return
 		}
-		u.Evicted = true
-		x.shrink(idle.first, min(excess, idle.first.len))
+		h := s.leaves.oldest()
+		if h == nil {
+			return
+		}
+		s.Evicted = true
+		x.shrink(h, min(excess, h.blocks()))
 	}
 }
 
 // shrink takes blocks off the end of an idle holding.
 func (x *Index) shrink(h *holding, cut int32) {
-	full := int(h.len) == len(h.node.blocks)
-	h.len -= cut
-	h.computed = min(h.computed, h.len)
-	x.usage[h.slot].Blocks -= cut
-	if h.len > 0 {
+	x.changes++
+	e := &h.node.holders[h.pos]
+	full := int(e.len) == len(h.node.blocks)
+	e.len -= cut
+	h.computed = min(h.computed, e.len)
+	h.shadow.Blocks -= cut
+	if e.len > 0 {
 		if full {
 			x.shorten(h.node)
 		}
 		return
 	}
 	up := h.parent
-	x.lists[h.slot].idle.remove(h)
+	h.shadow.leaves.remove(h)
 	x.leaveNode(h)
 	x.spare.keepHolding(h)
 	if up != nil {
 		up.kids--
-		x.settle(up)
+		if up.kids == 0 && !up.queued {
+			up.shadow.leaves.add(up)
+		}
 	}
 }
 
@@ -268,24 +282,8 @@ func (x *Index) shorten(n *node) {
 		return
 	}
 	longest := int32(0)
-	for _, h := range n.holders {
-		longest = max(longest, h.len)
+	for _, e := range n.holders {
+		longest = max(longest, e.len)
 	}
 	n.blocks = n.blocks[:longest]
-}
-
-// settle puts a holding into the list where it belongs: it may be evicted when
-// it is not in use and nothing follows it.
-func (x *Index) settle(h *holding) {
-	if idle := h.kids == 0 && h.active == 0; idle != h.idle {
-		h.idle = idle
-		l := &x.lists[h.slot]
-		if idle {
-			l.busy.remove(h)
-			l.idle.insert(h)
-		} else {
-			l.idle.remove(h)
-			l.busy.pushBack(h)
-		}
-	}
 }

@@ -6,34 +6,45 @@ import "math/bits"
 // that whatever can be told apart is a node of its own.
 type node struct {
 	blocks  []uint64
-	start   int // blocks before the run
 	parent  *node
+	holders []holder
+	start   int // blocks before the run
 	kids    int // nodes that follow
-	holders []*holding
 	// branches counts the requests that went on from the end of this run with
 	// blocks of their own.
 	branches decaying
 }
 
-// holding says that an endpoint has the first len blocks of a node, and all of
-// every node before it.
-type holding struct {
-	slot   int32 // position of the endpoint, or gone
+// holder says that an endpoint has the first len blocks of a node, and all of every
+// node before it. It is all that a match has to look at.
+type holder struct {
+	shadow *shadow
+	at     *holding
+	pos    int32 // of the shadow
 	len    int32
+}
+
+// holding is the rest of what is known about a holder. It fits into one cache line.
+type holding struct {
+	shadow *shadow // nil once it was forgotten, with a request that still had it pinned
+	node   *node
+	parent *holding
+	used   int64 // last time it was in use, UnixNano
 	pos    int32 // in node.holders
 	kids   int32 // holdings of the same endpoint in nodes that follow
-	pins   int32 // requests in flight that end here
-	active int32 // pins, plus kids that are active
+	active int32 // requests in flight that end here, plus kids that are active
 	// computed is how many of its blocks a request has been computed with that is
 	// over; others may never be. If all are, so are those before it.
 	computed int32
-	idle     bool  // in the idle list of its endpoint, else in the busy one
-	used     int64 // last time it was in use, UnixNano
-	node     *node
-	parent   *holding
-	prev     *holding // in its list
-	next     *holding
+	queued   bool // among the leaves of its shadow
+	aside    bool // in their pinned part
 }
+
+// blocks is how many blocks of its node the holding has.
+func (h *holding) blocks() int32 { return h.node.holders[h.pos].len }
+
+// idle says that it may be evicted: nothing uses it and nothing follows it.
+func (h *holding) idle() bool { return h.kids == 0 && h.active == 0 }
 
 // common returns how many blocks at the beginning of a and b are the same.
 // Hashes are chained: where two blocks are equal, all before them are.
@@ -92,26 +103,24 @@ func (x *Index) split(n *node, k int) *node {
 	n.start, n.parent = n.start+k, up
 	x.nodes[n.blocks[0]] = n
 
+	x.changes++
 	kept := n.holders[:0]
-	for _, h := range n.holders {
-		x.stamp[h.slot].changes++
-		if int(h.len) <= k {
-			h.enter(up)
+	for _, e := range n.holders {
+		h := e.at
+		if int(e.len) <= k {
+			h.enter(up, e.len)
 			continue
 		}
 		first := x.spare.holding()
-		first.slot, first.len, first.parent, first.kids, first.used = h.slot, int32(k), h.parent, 1, h.used
+		first.shadow, first.parent, first.kids, first.used = h.shadow, h.parent, 1, h.used
 		first.computed = min(h.computed, int32(k))
-		if h.active > 0 {
-			first.active = 1
-		}
-		first.enter(up)
-		x.lists[h.slot].busy.pushBack(first)
+		first.active = min(h.active, 1)
+		first.enter(up, int32(k))
 		h.parent = first
-		h.len -= int32(k)
 		h.computed -= first.computed
 		h.pos = int32(len(kept))
-		kept = append(kept, h)
+		e.len -= int32(k)
+		kept = append(kept, e)
 	}
 	clear(n.holders[len(kept):])
 	n.holders = kept
@@ -119,19 +128,21 @@ func (x *Index) split(n *node, k int) *node {
 	return up
 }
 
-// enter makes h a holder of n.
-func (h *holding) enter(n *node) {
+// enter makes h a holder of the first blocks of n.
+func (h *holding) enter(n *node, blocks int32) {
 	h.node, h.pos = n, int32(len(n.holders))
-	n.holders = append(n.holders, h)
+	n.holders = append(n.holders, holder{h.shadow, h, h.shadow.pos, blocks})
 }
 
 // leaveNode removes h from the holders of its node.
 func (x *Index) leaveNode(h *holding) {
 	n := h.node
 	last := len(n.holders) - 1
-	n.holders[h.pos] = n.holders[last]
-	n.holders[h.pos].pos = h.pos
-	n.holders[last] = nil
+	if moved := n.holders[last]; moved.at != h {
+		moved.at.pos = h.pos
+		n.holders[h.pos] = moved
+	}
+	n.holders[last] = holder{}
 	n.holders = n.holders[:last]
 	x.prune(n)
 }
