@@ -133,6 +133,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-greedy %d needs -swarm", o.greedy)
 	case o.trace != "" && o.seeds > 1:
 		return errors.New("-seeds makes no sense with -trace, which is always the same")
+	case o.trace != "" && o.until != 0:
+		return fmt.Errorf("-duration %v makes no sense with -trace, which ends when it ends", o.until)
+	case o.until < 0:
+		return fmt.Errorf("-duration %v: want at least 0", o.until)
+	case o.warmUp < 0:
+		return fmt.Errorf("-warmup %v: want at least 0", o.warmUp)
 	case o.seeds < 1:
 		return fmt.Errorf("-seeds %d: want at least 1", o.seeds)
 	case o.endpoints < 1 || o.endpoints > 4096:
