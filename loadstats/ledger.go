@@ -179,24 +179,35 @@ func (l *Ledger) PrefillRate() float64 { return math.Float64frombits(l.rate.Load
 // the report, which is believed up to the given age. Other fields of dst stay
 // as they are.
 func (l *Ledger) Read(dst *Load, now time.Time, report *Report, maxAge time.Duration) {
-	nano := now.UnixNano()
 	dst.InFlight = int(l.inFlight.Load())
 	dst.PendingPrefills = int(l.pending.Load())
 	dst.PendingPrefillTokens = int(l.pendingTokens.Load())
 	dst.PrefillRate = l.PrefillRate()
-	dst.Backlog = l.backlog(nano, dst.PendingPrefills, dst.PendingPrefillTokens, dst.PrefillRate)
-	dst.Overdue = dst.PendingPrefills > 0 && nano >= l.doneBy.Load()
+	dst.Backlog, dst.Overdue = 0, false
+	if dst.PendingPrefills > 0 {
+		nano := now.UnixNano()
+		dst.Backlog = l.backlog(nano, dst.PendingPrefills, dst.PendingPrefillTokens, dst.PrefillRate)
+		dst.Overdue = nano >= l.doneBy.Load()
+	}
 	dst.FailureShare = 0
-	// A failure that lies ahead is one from before the clock was set back.
-	if last := l.lastFailure.Load(); last != 0 && max(nano-last, last-nano) < int64(failureMemory) {
-		share, evidence := l.failures.Value(now)
-		dst.FailureShare = share * min(1, evidence)
+	if last := l.lastFailure.Load(); last != 0 {
+		dst.FailureShare = l.failureShare(now, last)
 	}
 	dst.Report, dst.Fresh, dst.SentSince = report, false, 0
 	if report != nil && report.FreshAt(now, maxAge) {
 		dst.Fresh = true
 		dst.SentSince = int(l.sent.Load() - l.sentAt(report))
 	}
+}
+
+// failureShare is the recent share of failures, the last of which was at the given
+// time: one that lies ahead is from before the clock was set back.
+func (l *Ledger) failureShare(now time.Time, last int64) float64 {
+	if ago := now.UnixNano() - last; max(ago, -ago) >= int64(failureMemory) {
+		return 0
+	}
+	share, evidence := l.failures.Value(now)
+	return share * min(1, evidence)
 }
 
 // backlog takes off what the request at the front has done so far: at the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,8 +92,10 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
+// BenchmarkPickParallel is the same on all cores at once. What it comes to depends on
+// how far these are from each other: see BenchmarkCacheLine.
 func BenchmarkPickParallel(b *testing.B) {
-	for _, n := range []int{8, 64} {
+	for _, n := range []int{8, 64, 256, 1024} {
 		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
 			p, prompts := benchPool(b, n), traffic(n)
 			at := time.Unix(1_000_000, 0)
@@ -110,6 +113,29 @@ func BenchmarkPickParallel(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkCacheLine is the time that a changed cache line takes from one core to
+// another: the unit of what sharing costs on the machine at hand.
+func BenchmarkCacheLine(b *testing.B) {
+	if runtime.GOMAXPROCS(0) < 2 {
+		b.Skip("needs two cores")
+	}
+	var turn atomic.Int64
+	done := make(chan struct{})
+	player := func(first int64) {
+		for i := first; i < int64(b.N); i += 2 {
+			for turn.Load() != i {
+			}
+			turn.Store(i + 1)
+		}
+	}
+	go func() {
+		player(1)
+		close(done)
+	}()
+	player(0)
+	<-done
 }
 
 // BenchmarkRequestParallel is what a gateway does with a request: its body of 120

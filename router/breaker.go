@@ -61,9 +61,11 @@ type circuit struct {
 
 // allows says whether the endpoint may be a candidate now.
 func (c *circuit) allows(now int64) bool {
-	if c.until.Load() == 0 {
-		return true
-	}
+	return c.until.Load() == 0 || c.probes(now)
+}
+
+// probes says that the cooling is over and nobody probes the endpoint yet.
+func (c *circuit) probes(now int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.probing && !c.cools(now)

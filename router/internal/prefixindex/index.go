@@ -27,19 +27,21 @@ import (
 // Index is the shadow of all endpoints of a pool. It is safe for concurrent use
 // and must not be copied.
 type Index struct {
+	// What nearly every request changes shares a cache line with the lock.
 	mu    sync.Mutex
 	nodes map[uint64]*node // by the hash of the run's first block
-	root  node             // before the first block; nobody holds it
 	// changes counts how often holdings have come, gone, or got another length: what
 	// a Match found before must be looked for again.
 	changes uint64
-	// Positions of shadows: how many there were at one time, and those that are free.
-	positions int32
-	free      []int32
+	clock   int64 // of the last use
 	// branching counts the requests that left a prefix shared with others.
 	branching decaying
 	spare     spare
-	clock     int64 // of uses
+
+	root node // before the first block; nobody holds it
+	// Positions of shadows: how many there were at one time, and those that are free.
+	positions int32
+	free      []int32
 }
 
 // tick returns the time of a use, for the order among all uses: later than any before,

@@ -161,45 +161,41 @@ func (x *Index) prune(n *node) {
 	}
 }
 
-// spare keeps removed nodes and holdings for reuse, so that an index at
-// capacity allocates nothing. Nodes are kept by the size of their run's memory.
+// spare keeps removed nodes and holdings for reuse, so that an index at capacity
+// allocates nothing: lists linked by parent. Nodes are kept by the size of their run's
+// memory.
 type spare struct {
-	nodes    [33][]*node // [i]: cap(blocks) is 1<<i
-	holdings []*holding
+	holdings *holding
+	nodes    [33]*node // [i]: cap(blocks) is 1<<i
 }
 
 // node returns an empty node with room for n blocks.
 func (s *spare) node(n int) *node {
 	class := bits.Len(uint(n - 1))
-	list := s.nodes[class]
-	if len(list) == 0 {
+	got := s.nodes[class]
+	if got == nil {
 		return &node{blocks: make([]uint64, 0, 1<<class)}
 	}
-	last := len(list) - 1
-	got := list[last]
-	list[last] = nil
-	s.nodes[class] = list[:last]
+	s.nodes[class], got.parent = got.parent, nil
 	return got
 }
 
 func (s *spare) keepNode(n *node) {
-	*n = node{blocks: n.blocks[:0], holders: n.holders[:0]}
 	class := bits.Len(uint(cap(n.blocks) - 1))
-	s.nodes[class] = append(s.nodes[class], n)
+	*n = node{blocks: n.blocks[:0], holders: n.holders[:0], parent: s.nodes[class]}
+	s.nodes[class] = n
 }
 
 func (s *spare) holding() *holding {
-	last := len(s.holdings) - 1
-	if last < 0 {
+	h := s.holdings
+	if h == nil {
 		return new(holding)
 	}
-	h := s.holdings[last]
-	s.holdings[last] = nil
-	s.holdings = s.holdings[:last]
+	s.holdings, h.parent = h.parent, nil
 	return h
 }
 
 func (s *spare) keepHolding(h *holding) {
-	*h = holding{}
-	s.holdings = append(s.holdings, h)
+	*h = holding{parent: s.holdings}
+	s.holdings = h
 }
