@@ -70,6 +70,9 @@ type lease struct {
 	pin      prefixindex.Pin
 	sent     time.Time
 	uncached int
+	// distance is how large the cache must be for what was predicted to be found,
+	// in blocks; zero if that is not known or not asked.
+	distance int
 	tail     uint64 // of the prompt, if this is the first one being computed
 	probe    bool
 	measured bool   // the tokens of the prompt are those of its blocks, not of a key
@@ -137,6 +140,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
+	l.pool.learnResident(l)
 	l.member.untold.add(0)
 	l.pool.announce(d, Event{Kind: FirstToken, At: now})
 	l.pool.dispatch(now)

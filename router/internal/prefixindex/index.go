@@ -61,7 +61,10 @@ type Usage struct {
 
 // shadow lists the holdings of one endpoint: those that may be evicted, least
 // recently used first, and the others in no order.
-type shadow struct{ idle, busy list }
+type shadow struct {
+	idle, busy list
+	unpinned   int64 // blocks that ceased to be in use, so far
+}
 
 // New returns an empty index.
 func New() *Index {

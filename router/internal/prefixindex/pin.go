@@ -6,6 +6,12 @@ type Pin struct {
 	at *holding
 	// own is the number of blocks that the request uses beyond its chain.
 	own int32
+	// added is the number of blocks of its chain that the endpoint did not hold.
+	added int32
+	// pinned is the number of blocks in use at the endpoint, this pin's included,
+	// and unpinned that of those that had ceased to be since it joined.
+	pinned   int32
+	unpinned int64
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
@@ -38,7 +44,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	}
 	x.stamp[s].changes++
 
-	p := Pin{own: blocks32(own), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
+	p := Pin{own: blocks32(own), added: int32(len(chain) - depth), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -56,6 +62,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	if from != nil {
 		x.unuse(from, 0)
 	}
+	p.pinned, p.unpinned = x.usage[s].Pinned, x.lists[s].unpinned
 	return p
 }
 
@@ -152,6 +159,7 @@ func (x *Index) unuse(h *holding, now int64) {
 			return
 		}
 		x.usage[h.slot].Pinned -= h.len
+		x.lists[h.slot].unpinned += int64(h.len)
 		x.settle(h)
 		if h.parent == nil {
 			return
