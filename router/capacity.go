@@ -42,8 +42,9 @@ const (
 // configured or reported.
 type capacity struct {
 	tokens     atomic.Int64
-	configured atomic.Bool // nothing else counts
-	known      atomic.Bool // configured or reported: nothing to learn
+	configured atomic.Bool  // nothing else counts
+	known      atomic.Bool  // configured or reported: nothing to learn
+	first      atomic.Int64 // where learning started, in tokens
 	// bound is the largest capacity that what was missing leaves, less some
 	// safety, in tokens; 0 as long as nothing was.
 	bound atomic.Int64
@@ -66,8 +67,13 @@ func (c *capacity) configure(endpoint, fallback int) bool {
 	if tokens == 0 {
 		if c.configured.Swap(false) {
 			c.known.Store(false)
+			c.first.Store(c.tokens.Load())
 		}
-		return c.tokens.CompareAndSwap(0, firstCapacity)
+		if !c.tokens.CompareAndSwap(0, firstCapacity) {
+			return false
+		}
+		c.first.Store(firstCapacity)
+		return true
 	}
 	c.configured.Store(true)
 	c.known.Store(true)
@@ -126,6 +132,7 @@ func (p *Pool) learnResident(l *lease) {
 // large would have had, and takes what then is the likeliest capacity.
 func (p *Pool) weigh(m *member, found, missing int) {
 	c := &m.capacity
+	was := c.tokens.Load()
 	if c.known.Load() || found <= 0 && missing <= 0 {
 		return
 	}
@@ -133,22 +140,19 @@ func (p *Pool) weigh(m *member, found, missing int) {
 	defer c.mu.Unlock()
 	c.evidence.add(found, missing)
 	proven, most := c.evidence.bounds()
-	was := int(c.tokens.Load())
 	believed := proven + int(float64(proven)*unprovenShare)
-	switch {
-	case most < maxCapacity:
+	if most < maxCapacity {
 		most -= int(float64(most) * safety)
 		c.bound.Store(int64(most))
-	default:
+	} else {
+		believed = max(believed, int(c.first.Load()))
 		if fleet := p.smallestBound(); fleet > 0 {
 			most = max(proven, fleet)
 		}
 	}
-	if c.evidence.finds < fewFinds {
-		believed = max(believed, was)
-	}
-	if tokens := max(minCapacity, min(believed, most)); tokens != was {
-		c.tokens.Store(int64(tokens))
+	// If it has changed meanwhile, somebody has configured it.
+	tokens := int64(max(minCapacity, min(believed, most)))
+	if tokens != was && c.tokens.CompareAndSwap(was, tokens) {
 		p.index.SetCapacity(m.slot, c.blocks())
 	}
 }

@@ -17,9 +17,6 @@ const (
 	// outvoted by what contradicts it, but not forgotten as long as nothing does.
 	freshWeight = 32
 	fadeAfter   = 512
-	// fewFinds is the number of finds up to which a cache may be as large as it was
-	// believed to be at the beginning.
-	fewFinds = 32
 
 	// unprovenShare is how much of a capacity may be unproven, relative to what is
 	// proven, as long as nothing has been missing. With less, a light load makes the
@@ -38,11 +35,10 @@ const (
 // short of memory for a moment, or have computed something for others. So the
 // evidence is counted, and the capacity that contradicts the least of it is taken.
 type evidence struct {
-	// found and missing are the weights of what says at least, and less than, the
-	// beginning of a bin.
+	// found and missing are the weights of what speaks for at least a bin, and
+	// for less than one.
 	found, missing [evidenceBins]uint16
 	pieces         int // since weights were halved
-	finds          int // so far
 }
 
 // bin returns where a capacity in tokens counts, and binTokens where a bin begins.
@@ -61,10 +57,9 @@ func binTokens(bin int) int {
 func (e *evidence) add(found, missing int) {
 	if found > 0 {
 		e.found[bin(found)] += freshWeight
-		e.finds = min(e.finds+1, fewFinds)
 	}
 	if missing > 0 {
-		e.missing[bin(missing)] += freshWeight
+		e.missing[max(1, bin(missing))] += freshWeight // the least is always possible
 	}
 	e.pieces++
 	if e.pieces < fadeAfter {
