@@ -75,6 +75,9 @@ type lease struct {
 	measured bool   // the tokens of the prompt are those of its blocks, not of a key
 	id       uint64 // among the announced ones
 	state    atomic.Uint32
+	// distance is how large the cache must be for what was predicted to be found,
+	// in blocks; zero if that is not known or not asked.
+	distance int32
 }
 
 // States of a lease.
@@ -137,6 +140,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
+	l.pool.learnResident(l)
 	l.member.untold.add(0)
 	l.pool.announce(d, Event{Kind: FirstToken, At: now})
 	l.pool.dispatch(now)

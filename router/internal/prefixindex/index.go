@@ -85,9 +85,11 @@ type Usage struct {
 // for all of it.
 type shadow struct {
 	Usage
-	slot   *Slot // nil once it has left
-	pos    int32
-	leaves leaves
+	slot     *Slot // nil once it has left
+	pos      int32
+	leaves   leaves
+	unpinned uint32 // blocks that ceased to be in use so far
+	marks    uint32 // calls of Distance so far
 }
 
 // New returns an empty index.

@@ -4,15 +4,20 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
-	// own is the number of blocks that the request uses beyond its chain.
-	own int32
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
 	LastUse int64
 	// Held is the number of blocks that the endpoint held at the time, with those
 	// that requests in flight needed for themselves.
-	Held int
+	Held int32
+	// own is the number of blocks that the request uses beyond its chain, and added
+	// that of those in the chain that the endpoint did not hold.
+	own, added int32
+	// pinned is the number of blocks in use at the endpoint, this pin's included,
+	// and unpinned that of those that had ceased to be since it joined.
+	pinned   int32
+	unpinned uint32
 }
 
 // Pin records that a prompt was sent to an endpoint: its blocks are cached
@@ -37,7 +42,7 @@ func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, sh
 		from, depth = f.at, int(f.depth)
 	}
 
-	p := Pin{own: blocks32(own), Held: int(s.Blocks + s.Own)}
+	p := Pin{own: blocks32(own), added: int32(len(chain) - depth), Held: s.Blocks + s.Own}
 	s.Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -63,6 +68,7 @@ func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, sh
 		x.makeRoom(s, 0)
 	}
 	x.countBranch(m, p.at.node, chain, now, shared)
+	p.pinned, p.unpinned = s.Pinned, s.unpinned
 	s.publish()
 	return p
 }
@@ -162,6 +168,7 @@ func (x *Index) unuse(h *holding, now int64) {
 			return
 		}
 		h.shadow.Pinned -= h.blocks()
+		h.shadow.unpinned += uint32(h.blocks())
 		if h.aside {
 			h.shadow.leaves.over(h)
 		}

@@ -36,8 +36,9 @@ type holding struct {
 	// computed is how many of its blocks a request has been computed with that is
 	// over; others may never be. If all are, so are those before it.
 	computed int32
-	queued   bool // among the leaves of its shadow
-	aside    bool // in their pinned part
+	mark     uint32 // of the last Distance that counted it
+	queued   bool   // among the leaves of its shadow
+	aside    bool   // in their pinned part
 }
 
 // blocks is how many blocks of its node the holding has.
