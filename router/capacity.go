@@ -98,7 +98,7 @@ func (c *capacity) reported(tokens int64) bool {
 func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) {
 	predicted := d.CachedTokens
 	c, l := &m.capacity, &d.lease
-	needs := l.distance * BlockTokens
+	needs := int(l.distance) * BlockTokens
 	switch {
 	case l.sent.UnixNano() < c.forgot.Load():
 		// What was predicted has been forgotten since.
@@ -106,7 +106,7 @@ func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) 
 		// Nothing much was to be expected, and nothing much was there.
 	case cached > predicted+surplus:
 		c.found(true)
-		p.weigh(m, min(l.pin.Held*BlockTokens, int(c.tokens.Load()))+cached-predicted, 0)
+		p.weigh(m, min(int(l.pin.Held)*BlockTokens, int(c.tokens.Load()))+cached-predicted, 0)
 	case cached+BlockTokens >= predicted:
 		c.found(true)
 		p.weigh(m, needs, 0)

@@ -70,12 +70,12 @@ type lease struct {
 	pin      prefixindex.Pin
 	sent     time.Time
 	uncached int
-	// distance is how large the cache must be for what was predicted to be found,
-	// in blocks; zero if that is not known or not asked.
-	distance int
 	tail     uint64 // of the prompt, if this is the first one being computed
 	probe    bool
-	measured bool   // the tokens of the prompt are those of its blocks, not of a key
+	measured bool // the tokens of the prompt are those of its blocks, not of a key
+	// distance is how large the cache must be for what was predicted to be found,
+	// in blocks; zero if that is not known or not asked.
+	distance int32
 	id       uint64 // among the announced ones
 	state    atomic.Uint32
 }

@@ -184,7 +184,7 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 	l.sent, l.uncached, l.probe = s.now, uncached, probe
 	l.pin = p.index.Pin(&s.match, e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
 	if !e.capacity.known.Load() {
-		l.distance = p.index.Distance(l.pin)
+		l.distance = int32(p.index.Distance(l.pin))
 	}
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail

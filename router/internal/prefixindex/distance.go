@@ -40,5 +40,5 @@ func (x *Index) Resident(p Pin) int {
 	if s == gone {
 		return 0
 	}
-	return max(0, int(p.pinned)-int(x.lists[s].unpinned-p.unpinned))
+	return max(0, int(int32(p.until-x.lists[s].unpinned)))
 }

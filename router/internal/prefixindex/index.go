@@ -63,7 +63,7 @@ type Usage struct {
 // recently used first, and the others in no order.
 type shadow struct {
 	idle, busy list
-	unpinned   int64 // blocks that ceased to be in use, so far
+	unpinned   uint32 // blocks that ceased to be in use so far; it may wrap
 }
 
 // New returns an empty index.

@@ -8,17 +8,16 @@ type Pin struct {
 	own int32
 	// added is the number of blocks of its chain that the endpoint did not hold.
 	added int32
-	// pinned is the number of blocks in use at the endpoint, this pin's included,
-	// and unpinned that of those that had ceased to be since it joined.
-	pinned   int32
-	unpinned int64
+	// until is the number of blocks that cease to be in use at the endpoint, counted
+	// since it joined, until none of those is any more that were with this pin.
+	until uint32
+	// Held is the number of blocks that the endpoint held at the time, with those
+	// that requests in flight needed for themselves.
+	Held int32
 	// LastUse is when the matched part of the prompt had last been in use
 	// there, in UnixNano: if it turns out not to be cached, nothing older is.
 	// Zero if nothing matched or it was in use at the time.
 	LastUse int64
-	// Held is the number of blocks that the endpoint held at the time, with those
-	// that requests in flight needed for themselves.
-	Held int
 }
 
 // Pin records that a prompt was sent to an endpoint: its blocks are cached
@@ -44,7 +43,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	}
 	x.stamp[s].changes++
 
-	p := Pin{own: blocks32(own), added: int32(len(chain) - depth), Held: int(x.usage[s].Blocks + x.usage[s].Own)}
+	p := Pin{own: blocks32(own), added: int32(len(chain) - depth), Held: x.usage[s].Blocks + x.usage[s].Own}
 	x.usage[s].Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -62,7 +61,7 @@ func (x *Index) Pin(m *Match, slot Slot, chain []uint64, own int, now int64, sha
 	if from != nil {
 		x.unuse(from, 0)
 	}
-	p.pinned, p.unpinned = x.usage[s].Pinned, x.lists[s].unpinned
+	p.until = x.lists[s].unpinned + uint32(x.usage[s].Pinned)
 	return p
 }
 
@@ -159,7 +158,7 @@ func (x *Index) unuse(h *holding, now int64) {
 			return
 		}
 		x.usage[h.slot].Pinned -= h.len
-		x.lists[h.slot].unpinned += int64(h.len)
+		x.lists[h.slot].unpinned += uint32(h.len)
 		x.settle(h)
 		if h.parent == nil {
 			return
