@@ -181,4 +181,8 @@ func (s *shadow) publish() {
 	}
 }
 
-func blocks32(n int) int32 { return int32(max(0, min(n, 1<<30))) }
+// maxBlocks bounds a capacity, and what requests in flight need for themselves
+// together, so that sums of both don't overflow.
+const maxBlocks = 1 << 30
+
+func blocks32(n int) int32 { return int32(max(0, min(n, maxBlocks))) }

@@ -37,7 +37,7 @@ func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, sh
 		from, depth = f.at, int(f.depth)
 	}
 
-	p := Pin{own: blocks32(own), Held: int(s.Blocks + s.Own)}
+	p := Pin{own: min(blocks32(own), maxBlocks-s.Own), Held: int(s.Blocks + s.Own)}
 	s.Own += p.own
 	if from != nil {
 		if from.active == 0 {
