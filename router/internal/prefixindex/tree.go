@@ -180,9 +180,18 @@ func (s *spare) node(n int) *node {
 	return got
 }
 
+// mostHolders is for how many holders a node that is kept has room: the next run will
+// hardly have more, and popular ones would leave room for the whole fleet in one node
+// after the other.
+const mostHolders = 8
+
 func (s *spare) keepNode(n *node) {
 	class := bits.Len(uint(cap(n.blocks) - 1))
-	*n = node{blocks: n.blocks[:0], holders: n.holders[:0], parent: s.nodes[class]}
+	holders := n.holders[:0]
+	if cap(holders) > mostHolders {
+		holders = nil
+	}
+	*n = node{blocks: n.blocks[:0], holders: holders, parent: s.nodes[class]}
 	s.nodes[class] = n
 }
 
