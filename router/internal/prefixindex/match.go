@@ -97,7 +97,7 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 	}
 
 	m.Branches = deepest.branches.at(now)
-	if m.Deepest > 0 && m.Deepest < deepest.start+len(deepest.blocks) {
+	if m.Deepest < deepest.start+len(deepest.blocks) {
 		// The path parts from a run that somebody else continued.
 		m.Branches = deepest.recency(m.Deepest-deepest.start, now)
 	}
