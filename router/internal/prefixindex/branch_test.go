@@ -87,6 +87,24 @@ func TestMatch_CountsBranches(t *testing.T) {
 	}
 }
 
+// What is counted fades from one count to the next, and not when the clock is set
+// back.
+func TestMatch_CountedBranchesFade(t *testing.T) {
+	f := newFleet(1, 1000)
+	f.serve(0, chain(10, 0, 0), 0)
+	for i, at := range []int64{0, 60, 120, 60} {
+		f.serve(0, chain(10, 5, uint64(i+1)), at*second)
+	}
+	f.Match(&f.m, chain(10, 5, 9), 120*second)
+	// At 120 s there were 1/4 + 1/2 + 1; one more of a time before that came on top.
+	if !near(f.m.Branches, (1.75+1)/2) {
+		t.Errorf("Branches = %v, want 1.375", f.m.Branches)
+	}
+	if !near(f.m.AllBranches, 2.75+0.25) { // the first prompt counts, too
+		t.Errorf("AllBranches = %v, want 3", f.m.AllBranches)
+	}
+}
+
 // Where a path leaves the middle of what somebody holds there is one branch, as
 // long as that is in use; from then on it fades.
 func TestMatch_BranchInTheMiddleOfARun(t *testing.T) {
