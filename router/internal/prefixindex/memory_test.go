@@ -10,7 +10,7 @@ import (
 // An index at capacity allocates nothing, whatever comes and goes.
 func TestIndex_AllocatesNothingAtCapacity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	f := newFleet(4, 200)
+	f := newFleet(5, 200) // one of which gets nothing
 	system := chain(40, 0, 0)
 	prompt := make([]uint64, 0, 100)
 	now := int64(0)
