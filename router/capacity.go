@@ -17,6 +17,9 @@ const (
 	// to say that the capacity is more: an engine also keeps the last part of a
 	// prompt and the answer to it, which signatures of whole blocks don't show.
 	surplus = 4 * BlockTokens
+	// otherKind is the part of what is proven of one endpoint by which the bound of
+	// another must be smaller to say that the two are of different kinds.
+	otherKind = 12
 	// restartMisses is how many answers in a row must find almost nothing of
 	// what was predicted before an engine counts as restarted.
 	restartMisses = 3
@@ -35,9 +38,9 @@ const (
 // asked. See evidence for how it is weighed.
 //
 // Until something is missing nobody knows how large the cache is: it is believed to
-// be somewhat larger than proven, but no larger than what the endpoints of
+// be somewhat larger than proven, but no larger than what other endpoints of
 // the pool at which something was missing can be, since fleets are mostly of one
-// kind; what is proven of it is believed in any case. Traffic that never comes back
+// kind, or few; those that are smaller than what is proven of this one don't count. Traffic that never comes back
 // to old prompts says little about the size: where it is known it should be
 // configured or reported.
 type capacity struct {
@@ -151,16 +154,20 @@ func (p *Pool) weigh(m *member, found, missing int) {
 	if c.evidence == nil {
 		c.evidence = new(evidence)
 	}
-	c.evidence.add(found, missing)
-	proven, most := c.evidence.bounds()
+	e := c.evidence
+	e.add(found, missing)
+	if missing <= 0 && found <= e.proven && e.pieces%reviewEvery != 0 {
+		return // nothing new
+	}
+	proven, most := e.bounds()
 	believed := proven + int(float64(proven)*unprovenShare)
 	if most < maxCapacity {
 		most -= int(float64(most) * safety)
 		c.bound.Store(int64(most))
 	} else {
 		believed = max(believed, int(c.first.Load()))
-		if fleet := p.smallestBound(); fleet > 0 {
-			most = max(proven, fleet)
+		if alike := p.smallestBound(proven - proven/otherKind); alike > 0 {
+			most = max(proven, alike)
 		}
 	}
 	// If it has changed meanwhile, somebody has configured it.
@@ -171,15 +178,15 @@ func (p *Pool) weigh(m *member, found, missing int) {
 }
 
 // smallestBound returns the smallest bound of any endpoint at which something was
-// missing, 0 if there is none.
-func (p *Pool) smallestBound() int {
-	least := int64(0)
+// missing that is at least so large, 0 if there is none.
+func (p *Pool) smallestBound(atLeast int) int {
+	smallest := int64(0)
 	for _, e := range p.members.Load().members {
-		if b := e.capacity.bound.Load(); b > 0 && (least == 0 || b < least) {
-			least = b
+		if b := e.capacity.bound.Load(); b >= max(1, int64(atLeast)) && (smallest == 0 || b < smallest) {
+			smallest = b
 		}
 	}
-	return int(least)
+	return int(smallest)
 }
 
 // forget empties the shadow of a member: its engine has been restarted, or may

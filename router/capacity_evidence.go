@@ -17,6 +17,9 @@ const (
 	// outvoted by what contradicts it, but not forgotten as long as nothing does.
 	freshWeight = 32
 	fadeAfter   = 512
+	// reviewEvery is after how many pieces, at the latest, the bounds are looked at
+	// again: what is less than proven doesn't change them, but other endpoints do.
+	reviewEvery = 32
 
 	// unprovenShare is how much of a capacity may be unproven, relative to what is
 	// proven, as long as nothing has been missing. With less, a light load makes the
@@ -39,6 +42,7 @@ type evidence struct {
 	// for less than one.
 	found, missing [evidenceBins]uint16
 	pieces         int // since weights were halved
+	proven         int // what bounds returned last
 }
 
 // bin returns where a capacity in tokens counts, and binTokens where a bin begins.
@@ -92,5 +96,6 @@ func (e *evidence) bounds() (proven, most int) {
 	for at > 0 && e.found[at] == 0 {
 		at--
 	}
-	return binTokens(at), most
+	e.proven = binTokens(at)
+	return e.proven, most
 }

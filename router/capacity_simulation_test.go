@@ -61,3 +61,49 @@ func TestSimulate_LearnedCapacityIsAsGoodAsAKnownOne(t *testing.T) {
 		}
 	}
 }
+
+// Engines of two kinds in one fleet: the small ones don't keep the large ones from
+// being taken for what they are.
+func TestSimulate_LearnedCapacitiesOfAMixedFleet(t *testing.T) {
+	const engines, seeds = 8, 3
+	run := func(seed uint64, unknown bool) time.Duration {
+		w, err := routertest.Swarm(routertest.SwarmConfig{Seed: seed, Streams: 100})
+		require.NoError(t, err)
+		s := routertest.Scenario{Workload: w, Engines: make([]routertest.EngineSpec, engines), Seed: seed}
+		for i := range s.Engines {
+			s.Engines[i].KVCacheTokens = 200_000 + i%2*400_000
+			if unknown {
+				s.Engines[i].Configured = -1
+			}
+		}
+		var pool *router.Pool
+		s.Router = func(g *routertest.Gateway) (router.Router, error) {
+			var err error
+			pool, err = router.New(g.Config())
+			return pool, err
+		}
+		r, err := routertest.Simulate(s)
+		require.NoError(t, err)
+		large := 0
+		for i, e := range pool.StatsAt(time.Unix(1_000_400, 0)) {
+			believed := e.Load.CapacityTokens
+			if i%2 == 0 && believed > 220_000 {
+				t.Errorf("seed %d: %s is believed to have %d tokens, has 200,000", seed, e.Endpoint.ID, believed)
+			} else if i%2 == 1 {
+				large += believed
+			}
+		}
+		if mean := large / (engines / 2); mean < 500_000 || mean > 700_000 {
+			t.Errorf("seed %d: the large ones are believed to have %d tokens, have 600,000", seed, mean)
+		}
+		return r.TTFT.Mean
+	}
+	var known, learned time.Duration
+	for seed := range uint64(seeds) {
+		known += run(seed+1, false)
+		learned += run(seed+1, true)
+	}
+	if learned > known*5/4 {
+		t.Errorf("mean TTFT %v, want at most a quarter more than the %v of known capacities", learned/seeds, known/seeds)
+	}
+}

@@ -3,7 +3,7 @@ package prefixindex
 // farLeaves is the number of leaves among which Distance looks for older ones, which
 // bounds what it costs. A part that has more of them behind it was in use so lately that
 // finding it says little about the size of the cache.
-const farLeaves = 256
+const farLeaves = 1024
 
 // Distance returns how many blocks of a pin's endpoint had been in use since the
 // matched part of its prompt was last, with that part and what requests in flight

@@ -91,14 +91,14 @@ func checkDistances(t *testing.T, rng *rand.Rand) {
 // What was in use lately has too much behind it to be worth measuring.
 func TestIndex_DistanceOfWhatIsNear(t *testing.T) {
 	f := newFleet(1, 1<<20)
-	const prompts = 300
+	const prompts = 1200
 	for name := range uint64(prompts) {
 		f.serve(0, chain(0, 2, name+1), int64(name)+1)
 	}
 	for _, c := range []struct {
 		name uint64
 		want int
-	}{{1, 2 * prompts}, {201, 2 * (prompts - 200)}, {prompts, 0}} {
+	}{{1, 2 * prompts}, {1001, 2 * (prompts - 1000)}, {prompts, 0}} {
 		pin := f.send(0, chain(0, 2, c.name), prompts+1)
 		if got := f.Distance(&pin); got != c.want {
 			t.Errorf("prompt %d of %d: Distance = %d, want %d", c.name, prompts, got, c.want)
