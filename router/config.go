@@ -39,8 +39,9 @@ type Config struct {
 	// comes up to its full share of requests in flight. Zero means 30 s;
 	// negative means at once.
 	SlowStart time.Duration
-	// Reports is where reports of the engines are found. Nil means that there
-	// are none, which is fine for a single gateway.
+	// Reports is where reports of the engines are found, by Endpoint.ID. Nil means
+	// that there are none, which is fine for a single gateway. The pool forgets no
+	// endpoint there; see [loadstats.Table.Forget].
 	Reports *loadstats.Table
 	// ReportMaxAge is the age up to which a report is believed. Zero means 5 s.
 	ReportMaxAge time.Duration
@@ -79,9 +80,9 @@ func (c *Config) setDefaults() error {
 	case c.Bound.Factor == -1:
 		c.Bound = balancer.Bound{}
 	case !(c.Bound.Factor >= 1) || math.IsInf(c.Bound.Factor, 0):
-		return fmt.Errorf("router: Bound.Factor %v is below 1", c.Bound.Factor)
+		return fmt.Errorf("router: Bound.Factor %v is not a number of at least 1", c.Bound.Factor)
 	case !(c.Bound.Gap >= 0) || math.IsInf(c.Bound.Gap, 0):
-		return fmt.Errorf("router: Bound.Gap %v is negative", c.Bound.Gap)
+		return fmt.Errorf("router: Bound.Gap %v is not a number of at least 0", c.Bound.Gap)
 	}
 	switch {
 	case c.MaxInFlight < 0:
