@@ -35,10 +35,11 @@ func Example() {
 	case err != nil:
 		fmt.Println("503")
 	default:
-		var outcome router.Outcome
-		defer func() { d.Release(outcome) }() // exactly once, whatever happens
-		d.FirstToken()                        // at the first byte of the answer's body
+		outcome := router.Outcome{Abandoned: true} // until more is known: a panic is nobody's success
+		defer func() { d.Release(outcome) }()      // whatever happens
+		d.FirstToken()                             // at the first byte of a streamed answer's body
 		fmt.Println(d.Reason, d.HomeRank)
+		outcome = router.Outcome{StatusCode: 200}
 	}
 	// Output: cold 0
 }

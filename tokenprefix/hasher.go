@@ -25,10 +25,10 @@ const (
 // must not be copied, and its fields must not be changed, after the first use.
 // Gateways agree on signatures when their fields are equal.
 type Hasher struct {
-	// BlockTokens is the size of a block in tokens, 1 to 65,536; 0 means 256.
-	// It is the unit in which prefixes are told apart: smaller blocks see more
-	// of a short shared prefix, larger ones need less memory in the router. It
-	// need not be the block size of the engine.
+	// BlockTokens is the size of a block in tokens, 1 to 65,536; 0 means 256,
+	// and a router.Pool takes nothing else. It is the unit in which prefixes are
+	// told apart: smaller blocks see more of a short shared prefix, larger ones
+	// need less memory in the router. It need not be the block size of the engine.
 	BlockTokens int
 
 	// BytesPerToken is the size of a token of text in bytes, above 0 and up to
