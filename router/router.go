@@ -37,8 +37,8 @@ type Router interface {
 // Request is what a router may know about a request. The zero value is a
 // request about which nothing is known: it goes by load.
 type Request struct {
-	// Prefix is the signature of the prompt. It is read during the call of Pick
-	// or Acquire only.
+	// Prefix is the signature of the prompt, nil if there is none. It is read
+	// during the call of Pick or Acquire only; after Enqueue until ready is called.
 	Prefix *tokenprefix.Signature
 	// Key is an explicit affinity key, such as a session id: requests with the
 	// same key have the same home. With a Prefix it moves only the home;
