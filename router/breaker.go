@@ -11,8 +11,8 @@ import (
 // Breaker says when an endpoint that fails is left alone. After Failures in a
 // row it takes no requests for Cooling; then a single request probes it. If the
 // probe fails the cooling doubles, up to MaxCooling; if it succeeds the endpoint
-// is back. When every endpoint of a pool is cooling, the breaker has no better
-// one to offer and does not count.
+// is back. When every endpoint that could take a request is cooling, the breaker
+// has no better one to offer and does not count.
 //
 // A failure is an error on the way to the endpoint, or one of the statuses 502,
 // 503 and 504, but not a 503 that asks to be left alone ([Outcome.RetryAfter]).
