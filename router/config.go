@@ -56,11 +56,11 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are functions that a pool calls, on the goroutine of the caller and
-// with no lock held; they may call the pool. For a request that waited in Acquire
-// that is the goroutine of whoever made room for it, and nobody else's turn comes
-// until the hook returns: it must not wait for anything, least of all in Acquire
-// or WaitIdle. Nil ones are left out.
+// Hooks are functions that a pool calls, on the goroutine of the caller, so from
+// many at once, and with no lock held; they may call the pool. For a request that
+// waited in Acquire that is the goroutine of whoever made room for it, and nobody
+// else's turn comes until the hook returns: it must not wait for anything, least
+// of all in Acquire or WaitIdle. Nil ones are left out.
 type Hooks struct {
 	// Decided is called with each decision before Pick or Acquire returns it.
 	Decided func(*Decision)
