@@ -4,7 +4,8 @@
 // policy can be tested with a table.
 //
 // [Affinity] is the policy to use. The others are here to compare with, and for
-// traffic without prefixes.
+// traffic without prefixes. examples/policytest shows a policy of one's own and
+// its tests.
 package balancer
 
 import (

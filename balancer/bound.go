@@ -5,7 +5,7 @@ import "math"
 // Bound is the bounded-load limit on requests in flight: of total requests, an
 // endpoint with weight w of the total weight W may hold
 //
-//	max(ceil(Factor · (total+1) · w/W), mean + Gap)
+//	max(ceil(Factor · mean), floor(mean + Gap))
 //
 // where mean is (total+1)·w/W (Mirrokni, Thorup, Zadimoghaddam, "Consistent
 // hashing with bounded loads", arXiv:1608.01350; the gap is ours). The first
@@ -14,7 +14,7 @@ import "math"
 //
 // The zero value bounds nothing.
 type Bound struct {
-	// Factor is the allowed ratio to the mean, above 1. Zero means no bound.
+	// Factor is the allowed ratio to the mean, at least 1. Zero means no bound.
 	Factor float64
 	// Gap is the allowed excess over the mean in requests; 0 gives the strict
 	// rounded-up bound.
@@ -22,7 +22,7 @@ type Bound struct {
 }
 
 // Limit returns the most requests in flight that an endpoint may have after
-// taking one more. It never is below 1.
+// taking one more, at least 1, and math.MaxInt if there is no bound.
 func (b Bound) Limit(total, weight, totalWeight int) int {
 	if b.Factor == 0 || totalWeight <= 0 {
 		return math.MaxInt

@@ -31,8 +31,9 @@ const (
 
 // Ledger is the caller's own account of one endpoint: what was sent to it and
 // not answered yet. It needs no report from the engine and can't drift: each
-// Reserve is undone by exactly one Release, and a FirstToken in between moves
-// the request from prefill to decode.
+// Reserve or Add is undone by exactly one Release, and a FirstToken in between
+// moves the request from prefill to decode. The tokens of a request are those of
+// its prompt that are not cached, zero or more, and the same in all its calls.
 //
 // The zero value is an idle endpoint. A Ledger is safe for concurrent use and
 // must not be copied. It is never reset; an endpoint that leaves and comes back

@@ -5,7 +5,8 @@ package loadstats
 // may be missing. It is a value; the Report it points to is shared and must
 // not be changed.
 type Load struct {
-	// InFlight counts requests picked for the endpoint and not yet released.
+	// InFlight counts requests picked for the endpoint and not yet released, also
+	// those of other gateways that this one was told of.
 	InFlight int
 	// SentSince counts requests sent since Report was first seen: the engine
 	// can't have counted them.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Headers of ORCA, open request cost aggregation: a backend that was asked with
+// Headers of ORCA, open request cost aggregation: an endpoint that was asked with
 // ORCAFormatHeader puts its load on its answer, in a header or in a trailer.
 // Source: the xds.data.orca.v3.OrcaLoadReport message
 // (https://github.com/cncf/xds/blob/main/xds/data/orca/v3/orca_load_report.proto)

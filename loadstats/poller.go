@@ -178,7 +178,8 @@ func (p *Poller) ask(ctx context.Context, endpoint string, one *poll) {
 	one.status.LastErrorAt = time.Now()
 }
 
-func (p *Poller) interval() time.Duration { return cmp.Or(p.Interval, defaultPollInterval) }
+// interval leaves room for a tenth more: an overflow would ask without a pause.
+func (p *Poller) interval() time.Duration { return min(cmp.Or(p.Interval, defaultPollInterval), 1<<62) }
 func (p *Poller) timeout() time.Duration  { return cmp.Or(p.Timeout, defaultPollTimeout) }
 
 // Status returns the counts of an endpoint; false if it is not being polled.

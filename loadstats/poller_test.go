@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -268,6 +269,24 @@ func TestPoller_FollowsMembership(t *testing.T) {
 		}
 		if e.openAtOnce("a") != 1 || len(e.times("a")) < 20 {
 			t.Errorf("a was asked %d times, %d at once", len(e.times("a")), e.openAtOnce("a"))
+		}
+		stop()
+	})
+}
+
+func TestPoller_LongestInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &engines{takes: time.Second}
+		ids := strings.Split("abcdefgh", "")
+		stop := run(t, &loadstats.Poller{
+			Reporter: e, Table: new(loadstats.Table), Endpoints: func() []string { return ids }, Interval: math.MaxInt64,
+		})
+		const years = 365 * 24 * time.Hour
+		time.Sleep(200 * years)
+		for _, id := range ids {
+			if n := len(e.times(id)); n < 1 || n > 2 {
+				t.Errorf("%s was asked %d times in two centuries, want once or twice", id, n)
+			}
 		}
 		stop()
 	})

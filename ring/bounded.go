@@ -27,7 +27,8 @@ type LoadBound struct {
 // Bounded places keys on the members of a ring so that none takes more than its
 // bound of what is in flight. It is safe for concurrent use, and the bound holds
 // then too: a place is reserved with a compare-and-swap against a limit that
-// counts everybody who is being placed. It must not be copied.
+// counts everybody who is being placed. [Ring.Bound] makes one; the zero value
+// can't be used. It must not be copied.
 //
 // Its ring never changes. After a change of membership go on with [Bounded.Over].
 type Bounded struct {
@@ -112,12 +113,11 @@ func (b *Bounded) Acquire(key uint64) int {
 // are in flight. The division comes last, so that a whole result is exact.
 func (b *Bounded) limit(total int64, weight uint32) int64 {
 	share := float64(total) * float64(weight)
-	limit := int64(math.Ceil(b.load.Factor * share / b.weight))
+	limit := math.Ceil(b.load.Factor * share / b.weight)
 	if b.load.Gap > 0 {
-		mean := share / b.weight
-		limit = max(limit, int64(mean+b.load.Gap))
+		limit = max(limit, share/b.weight+b.load.Gap)
 	}
-	return limit
+	return int64(min(limit, 1<<62)) // what doesn't fit converts differently on each architecture
 }
 
 // reserve takes a place at the member unless it is at its limit, which is given

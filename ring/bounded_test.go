@@ -53,6 +53,19 @@ func TestBounded_OneHotKey(t *testing.T) {
 	}
 }
 
+// A limit beyond what an integer holds is none.
+func TestBounded_HugeBoundsBoundNothing(t *testing.T) {
+	for _, l := range []ring.LoadBound{{Factor: math.MaxFloat64}, {Factor: 1e30}, {Gap: math.MaxFloat64}, {Gap: 1e30}} {
+		b := bounded(t, fleet(3), l)
+		home := b.Acquire(7)
+		for range 100 {
+			if got := b.Acquire(7); got != home {
+				t.Fatalf("%+v: Acquire(7) = %d, want the home, %d", l, got, home)
+			}
+		}
+	}
+}
+
 func TestBounded_GapKeepsNoiseAtHome(t *testing.T) {
 	b := bounded(t, fleet(8), ring.LoadBound{Factor: 1.25, Gap: 4})
 	home := mustNew(t, fleet(8)).Lookup(5)

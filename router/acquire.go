@@ -101,11 +101,12 @@ func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time
 }
 
 // Enqueue is Acquire without a goroutine that waits and without a clock, for
-// event loops and simulations: the pool calls ready once, from Enqueue itself if
-// the request need not wait, else from whatever call makes room for it, with no
-// lock held; it must not wait for anything, as others do for it. Then the result is nil, else the request is held and may be
-// cancelled. While anything is held, DispatchAt must be called when it says. A panic
-// that is for a held request is an error here.
+// event loops and simulations. The pool calls ready once with what Acquire would
+// return, unless the request is cancelled: from Enqueue itself if the request need
+// not wait, and then the result is nil, else from whatever call makes room for it.
+// That is done with no lock held, but others wait for it, so ready, which is
+// required, must not wait for anything. While anything is held, DispatchAt must be
+// called when it says. A panic that is for a held request is an error for ready.
 func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if r.At.IsZero() {
 		r.At = time.Now()

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/warmroute/warmroute/loadstats"
 	"github.com/warmroute/warmroute/router"
 	"github.com/warmroute/warmroute/tokenprefix"
 )
@@ -92,7 +93,42 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkPickParallel is the same on all cores at once. What it comes to depends on
+// BenchmarkPickLearning is the same where nobody tells how large the caches are and
+// answers tell what was found in them.
+func BenchmarkPickLearning(b *testing.B) {
+	for _, n := range []int{8, 64} {
+		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {
+			p, err := router.New(router.Config{Endpoints: fleet(n)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			prompts := traffic(n)
+			at := time.Unix(1_000_000, 0)
+			learn := func(s *tokenprefix.Signature) {
+				at = at.Add(time.Millisecond)
+				d, err := p.Pick(router.Request{Prefix: s, At: at})
+				if err != nil {
+					b.Fatal(err)
+				}
+				d.FirstTokenAt(at)
+				d.ReleaseAt(at, router.Outcome{
+					PromptTokens: loadstats.Known(int64(d.PromptTokens)), CachedTokens: loadstats.Known(int64(d.CachedTokens)),
+				})
+			}
+			for i := range prompts {
+				learn(&prompts[i])
+			}
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				i++
+				learn(&prompts[i%len(prompts)])
+			}
+		})
+	}
+}
+
+// BenchmarkPickParallel is the same as BenchmarkPick on all cores at once. What it comes to depends on
 // how far these are from each other: see BenchmarkCacheLine.
 func BenchmarkPickParallel(b *testing.B) {
 	for _, n := range []int{8, 64, 256, 1024} {

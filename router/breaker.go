@@ -11,18 +11,20 @@ import (
 // Breaker says when an endpoint that fails is left alone. After Failures in a
 // row it takes no requests for Cooling; then a single request probes it. If the
 // probe fails the cooling doubles, up to MaxCooling; if it succeeds the endpoint
-// is back. When every endpoint of a pool is cooling, the breaker has no better
-// one to offer and does not count.
+// is back. When every endpoint that could take a request is cooling, the breaker
+// has no better one to offer and does not count.
 //
 // A failure is an error on the way to the endpoint, or one of the statuses 502,
-// 503 and 504. Other answers are none: a client can provoke them.
+// 503 and 504, but not a 503 that asks to be left alone ([Outcome.RetryAfter]).
+// Other answers are none: a client can provoke them.
 type Breaker struct {
 	// Failures in a row that open the breaker. Zero means 5; negative means
 	// never.
 	Failures int
 	// Cooling is the first cooling. Zero means 1 s.
 	Cooling time.Duration
-	// MaxCooling bounds the doubled cooling. Zero means 60 s.
+	// MaxCooling bounds the doubled cooling. Zero means 60 s, or Cooling if that
+	// is longer.
 	MaxCooling time.Duration
 }
 

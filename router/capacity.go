@@ -13,23 +13,13 @@ const BlockTokens = 256
 const (
 	// firstCapacity is where an unknown KV cache size starts, in tokens.
 	firstCapacity = 256 << 10
-	// minCapacity and maxCapacity bound what is learned, in tokens.
-	minCapacity = 16 << 10
-	maxCapacity = 1 << 28
-	// capacityGrowth is the share by which the capacity grows with each answer
-	// that says more was cached than the full shadow knew.
-	capacityGrowth = 1.0 / 16
-	// capacityProbe is the share by which it grows, as long as nothing was ever
-	// missing, whenever the shadow is full and an answer finds what was predicted.
-	capacityProbe = 1.0 / 4
-	// capacityShrink is the share of the excess that is given up with each
-	// answer that says less was cached: half, since a miss may also come from
-	// an engine that was short of memory for a moment.
-	capacityShrink = 1.0 / 2
 	// surplus is how much more than predicted must have been cached, in tokens,
 	// to say that the capacity is more: an engine also keeps the last part of a
 	// prompt and the answer to it, which signatures of whole blocks don't show.
 	surplus = 4 * BlockTokens
+	// otherKind is the part of what is proven of one endpoint by which the bound of
+	// another must be smaller to say that the two are of different kinds.
+	otherKind = 12
 	// restartMisses is how many answers in a row must find almost nothing of
 	// what was predicted before an engine counts as restarted.
 	restartMisses = 3
@@ -38,25 +28,40 @@ const (
 // capacity is the size of an endpoint's KV cache: configured, or reported by
 // the engine, or learned from what answers say was cached.
 //
-// Learning uses that the cache is an LRU. A part that is missing had been pushed
-// out by what was used since, so the capacity is no more than that; a part that
-// is there although the shadow had given it up says that the capacity is more.
-// Until something was missing for the first time there is no upper bound, and
-// the capacity grows whenever the shadow is full and answers still find what was
-// predicted. Traffic that never comes back to old prompts says nothing about the
-// size, and near the limits of the fleet's memory a wrong one is expensive: where
-// the size is known it should be configured or reported.
+// Learning uses that the cache is an LRU: it has what was in use last, as much as
+// fits. What the shadow knows to have been followed by so many other blocks until
+// the request was sent (prefixindex.Distance) is there if and only if the cache is
+// at least so large, so each answer is evidence for one or the other. What is there
+// although the shadow had given it up needs all that the shadow held, and itself.
+// And when an answer begins, everything that was in use when its request was sent,
+// and still is, is in the cache: engines begin in the order in which they were
+// asked. See evidence for how it is weighed.
+//
+// Until something is missing nobody knows how large the cache is: it is believed to
+// be somewhat larger than proven, but no larger than what other endpoints of
+// the pool at which something was missing can be, since fleets are mostly of one
+// kind, or few; those that are smaller than what is proven of this one don't count. Traffic that never comes back
+// to old prompts says little about the size: where it is known it should be
+// configured or reported.
 type capacity struct {
 	tokens     atomic.Int64
-	configured atomic.Bool // nothing else counts
-	known      atomic.Bool // configured or reported: nothing to learn
-	bounded    atomic.Bool // something was missing once
+	configured atomic.Bool  // nothing else counts
+	known      atomic.Bool  // configured or reported: nothing to learn
+	first      atomic.Int64 // where learning started, in tokens
+	// bound is the largest capacity that what was missing leaves, less some
+	// safety, in tokens; 0 as long as nothing was.
+	bound atomic.Int64
 	// forgot is when the shadow was emptied last, UnixNano: answers to requests
 	// from before have told what they can.
 	forgot atomic.Int64
 
-	mu     sync.Mutex
-	misses int // answers in a row that found almost nothing
+	// told says that answers tell what was cached: as long as none does, there is no
+	// use in measuring.
+	told atomic.Bool
+
+	mu       sync.Mutex
+	misses   int       // answers in a row that found almost nothing
+	evidence *evidence // nil before the first
 }
 
 // configure sets what the configuration says, and tells if that is a change. If
@@ -69,13 +74,21 @@ func (c *capacity) configure(endpoint, fallback int) bool {
 	if tokens == 0 {
 		if c.configured.Swap(false) {
 			c.known.Store(false)
+			c.first.Store(c.tokens.Load())
 		}
-		return c.tokens.CompareAndSwap(0, firstCapacity)
+		if !c.tokens.CompareAndSwap(0, firstCapacity) {
+			return false
+		}
+		c.first.Store(firstCapacity)
+		return true
 	}
 	c.configured.Store(true)
 	c.known.Store(true)
 	return c.tokens.Swap(tokens) != tokens
 }
+
+// learns says that the capacity is to be learned, and answers help.
+func (c *capacity) learns() bool { return !c.known.Load() && c.told.Load() }
 
 // blocks returns the capacity in blocks.
 func (c *capacity) blocks() int { return int(c.tokens.Load()) / BlockTokens }
@@ -90,40 +103,90 @@ func (c *capacity) reported(tokens int64) bool {
 	return c.tokens.Swap(tokens) != tokens
 }
 
-// learnCapacity moves the capacity of a member's shadow by the evidence of one
-// answer: how much of the prompt was predicted to be cached, and how much was,
-// in tokens.
+// learnCapacity draws the conclusions from one answer: how much of the prompt was
+// predicted to be cached, and how much was, in tokens.
 func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) {
 	predicted := d.CachedTokens
-	c := &m.capacity
+	c, l := &m.capacity, &d.lease
+	if !c.told.Load() {
+		c.told.Store(true)
+	}
+	needs := int(l.distance) * BlockTokens
 	switch {
-	case d.lease.sent.UnixNano() < c.forgot.Load():
+	case l.sent.UnixNano() < c.forgot.Load():
 		// What was predicted has been forgotten since.
 	case predicted <= BlockTokens && cached < BlockTokens:
 		// Nothing much was to be expected, and nothing much was there.
 	case cached > predicted+surplus:
 		c.found(true)
-		p.growCapacity(m, capacityGrowth)
+		p.weigh(m, min(int(l.pin.Held)*BlockTokens, int(c.tokens.Load()))+cached-predicted, 0)
 	case cached+BlockTokens >= predicted:
 		c.found(true)
-		if !c.bounded.Load() {
-			p.growCapacity(m, capacityProbe)
-		}
-	case d.lease.pin.LastUse == 0:
+		p.weigh(m, needs, 0)
+	case l.pin.LastUse == 0:
 		// It was in use at the time, and may not have been computed yet.
 	case c.found(cached*10 > predicted):
-		c.bounded.Store(true)
-		// What was held when the request was sent, less what was older than the
-		// missing part, did not fit into the cache.
-		left := int64(d.lease.pin.Held-p.index.Disprove(&m.slot, d.lease.pin.LastUse)) * BlockTokens
-		was := c.tokens.Load()
-		if !c.known.Load() && left < was {
-			c.tokens.Store(max(minCapacity, was-int64(float64(was-left)*capacityShrink)))
-			p.index.SetCapacity(&m.slot, c.blocks())
-		}
+		p.index.Disprove(&m.slot, l.pin.LastUse)
+		// The first block that is missing was needed after those behind it.
+		p.weigh(m, 0, needs-(predicted-cached))
 	default:
 		p.forget(m, now)
 	}
+}
+
+// learnResident draws the conclusion from an answer that begins.
+func (p *Pool) learnResident(l *lease) {
+	if m := l.member; m.capacity.learns() && l.sent.UnixNano() >= m.capacity.forgot.Load() {
+		p.weigh(m, p.index.Resident(&l.pin)*BlockTokens, 0)
+	}
+}
+
+// weigh counts a find that needs a cache of so many tokens, or a miss that none so
+// large would have had, and takes what then is the likeliest capacity.
+func (p *Pool) weigh(m *member, found, missing int) {
+	c := &m.capacity
+	was := c.tokens.Load()
+	if c.known.Load() || found <= 0 && missing <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.evidence == nil {
+		c.evidence = new(evidence)
+	}
+	e := c.evidence
+	e.add(found, missing)
+	if missing <= 0 && found <= e.proven && e.pieces%reviewEvery != 0 {
+		return // nothing new
+	}
+	proven, most := e.bounds()
+	believed := proven + int(float64(proven)*unprovenShare)
+	if most < maxCapacity {
+		most -= int(float64(most) * safety)
+		c.bound.Store(int64(most))
+	} else {
+		believed = max(believed, int(c.first.Load()))
+		if alike := p.smallestBound(proven - proven/otherKind); alike > 0 {
+			most = max(proven, alike)
+		}
+	}
+	// If it has changed meanwhile, somebody has configured it.
+	tokens := int64(max(minCapacity, min(believed, most)))
+	if tokens != was && c.tokens.CompareAndSwap(was, tokens) {
+		p.index.SetCapacity(&m.slot, c.blocks())
+	}
+}
+
+// smallestBound returns the smallest bound of any endpoint at which something was
+// missing that is at least so large, 0 if there is none.
+func (p *Pool) smallestBound(atLeast int) int {
+	smallest := int64(0)
+	for _, e := range p.members.Load().members {
+		if b := e.capacity.bound.Load(); b >= max(1, int64(atLeast)) && (smallest == 0 || b < smallest) {
+			smallest = b
+		}
+	}
+	return int(smallest)
 }
 
 // forget empties the shadow of a member: its engine has been restarted, or may
@@ -131,16 +194,6 @@ func (p *Pool) learnCapacity(m *member, d *Decision, now time.Time, cached int) 
 func (p *Pool) forget(m *member, now time.Time) {
 	m.capacity.forgot.Store(now.UnixNano())
 	p.index.Forget(&m.slot)
-}
-
-// growCapacity raises an unknown capacity by a share, if it did not suffice.
-func (p *Pool) growCapacity(m *member, share float64) {
-	c := &m.capacity
-	if c.known.Load() || !p.index.Usage(&m.slot).Evicted {
-		return
-	}
-	c.tokens.Store(min(maxCapacity, int64(float64(c.tokens.Load())*(1+share))))
-	p.index.SetCapacity(&m.slot, c.blocks())
 }
 
 // found counts answers in a row that found almost nothing of what was predicted;

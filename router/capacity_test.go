@@ -1,6 +1,8 @@
 package router_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -197,24 +199,140 @@ func TestPool_KnownCapacityIsNotLearned(t *testing.T) {
 	}
 }
 
-// Until something was missing the capacity grows when it did not suffice; from
-// then on only when more was found than predicted.
-func TestPool_CapacityGrowsUntilTheFirstMiss(t *testing.T) {
-	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1)}), start}
-	grows := func(from uint64) bool {
-		before := l.p.LearnedCapacity("e0")
-		for i := range uint64(30) {
-			l.serve(prompt(from+i, 100), 1)
-			l.serve(prompt(from+i, 100), 1)
+// lru is an engine's cache of prompts that share nothing, in blocks.
+type lru struct {
+	capacity, held int
+	order          []uint64 // least recently used first
+	blocks         map[uint64]int
+}
+
+// use returns how many blocks of a prompt are there, and puts all of it there.
+func (c *lru) use(name uint64, blocks int) int {
+	found := c.blocks[name]
+	if i := slices.Index(c.order, name); i >= 0 {
+		c.order = slices.Delete(c.order, i, i+1)
+	}
+	c.order = append(c.order, name)
+	c.blocks[name] = blocks
+	c.held += blocks - found
+	for c.held > c.capacity {
+		gone := min(c.held-c.capacity, c.blocks[c.order[0]])
+		c.blocks[c.order[0]] -= gone
+		c.held -= gone
+		if c.blocks[c.order[0]] == 0 {
+			delete(c.blocks, c.order[0])
+			c.order = c.order[1:]
 		}
-		return l.p.LearnedCapacity("e0") > before
 	}
-	if !grows(0) {
-		t.Error("everything was found and the shadow overflowed, and the capacity did not grow")
+	return found
+}
+
+// believes starts learning at a capacity and returns what is believed after so many
+// answers of an engine of 102,400 tokens, of which false tells some others.
+func believes(t *testing.T, first, answers int, false func(rng *rand.Rand, prompt, cached int) int) int {
+	p := newPool(t, router.Config{Endpoints: []router.Endpoint{{ID: "e0", Weight: 1, KVCacheTokens: first}}})
+	require.NoError(t, p.SetEndpointsAt(start, fleet(1)))
+	engine := lru{capacity: 400, blocks: map[uint64]int{}}
+	rng := rand.New(rand.NewPCG(1, 2))
+	at := start
+	for range answers {
+		at = at.Add(time.Second)
+		name := min(rng.Uint64N(60), rng.Uint64N(60)) // some come more often than others
+		d := pick(t, p, router.Request{Prefix: prompt(name, 20), MaxOutputTokens: 1, At: at})
+		cached := engine.use(name, 20) * 256
+		d.FirstTokenAt(at)
+		answered(d, at, false(rng, d.PromptTokens, cached))
 	}
-	l.serve(prompt(28, 100), 0.5)
-	if grows(100) {
-		t.Error("something was missing, and the capacity goes on growing")
+	return p.LearnedCapacity("e0")
+}
+
+func TestPool_CapacityIsLearned(t *testing.T) {
+	truth := func(_ *rand.Rand, _, cached int) int { return cached }
+	for _, c := range []struct {
+		name        string
+		false       func(rng *rand.Rand, prompt, cached int) int
+		least, most int // of a hundred
+	}{
+		{"all are true", truth, 90, 110},
+		{"one in ten finds nothing", func(rng *rand.Rand, _, cached int) int {
+			if rng.IntN(10) == 0 {
+				return 0
+			}
+			return cached
+		}, 85, 110},
+		{"one in ten finds half", func(rng *rand.Rand, _, cached int) int {
+			if rng.IntN(10) == 0 {
+				return cached / 2
+			}
+			return cached
+		}, 85, 110},
+		{"one in fifty finds all", func(rng *rand.Rand, prompt, cached int) int {
+			if rng.IntN(50) == 0 {
+				return prompt
+			}
+			return cached
+		}, 90, 130}, // these err upwards, a little at a time
+	} {
+		for _, first := range []int{25_600, 51_200, 102_400, 204_800, 1_024_000} {
+			got := believes(t, first, 2000, c.false)
+			t.Logf("%s, from %d: %d", c.name, first, got)
+			if got < c.least*1024 || got > c.most*1024 {
+				t.Errorf("%s: learned %d tokens from %d on, want %d to %d %% of 102,400", c.name, got, first, c.least, c.most)
+			}
+		}
+	}
+}
+
+// As long as nothing was missing, what was believed first is not given up, and half
+// as much again is believed as was proven.
+func TestPool_CapacityIsUnproven(t *testing.T) {
+	l := learner{t, newPool(t, router.Config{Endpoints: fleet(1)}), start}
+	for i := range uint64(5) {
+		l.serve(prompt(i, 100), 1)
+	}
+	l.serve(prompt(0, 100), 1) // needs 128,000 tokens
+	if got := l.p.LearnedCapacity("e0"); got != 256<<10 {
+		t.Errorf("capacity = %d, want it untouched", got)
+	}
+	for i := range uint64(10) {
+		l.serve(prompt(i, 100), 1)
+	}
+	l.serve(prompt(0, 100), 1) // needs 256,000
+	if got := l.p.LearnedCapacity("e0"); got < 370_000 || got > 384_000 {
+		t.Errorf("capacity = %d, want half as much again as 256,000", got)
+	}
+}
+
+// What was missing at an endpoint bounds those at which nothing was, but for what is
+// proven of them.
+func TestPool_CapacityOfOthers(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(2)})
+	at := start
+	serve := func(id string, seed uint64, share float64) {
+		at = at.Add(time.Second)
+		r := only(id, at)
+		r.Prefix = prompt(seed, 100)
+		d := pick(t, p, r)
+		answered(d, at, int(share*float64(d.CachedTokens)))
+	}
+	for i := range uint64(6) {
+		serve("e0", i, 1)
+	}
+	serve("e0", 0, 0.2) // it has less than 153,600 less 20,480
+	for i := range uint64(3) {
+		serve("e1", i, 1)
+	}
+	serve("e1", 0, 1)
+	one, other := p.LearnedCapacity("e0"), p.LearnedCapacity("e1")
+	if one > 133_120 || other > 133_120 || other < 76_800 {
+		t.Errorf("capacities %d and %d, want at most 133,120, the second at least the 76,800 that it had", one, other)
+	}
+	for i := range uint64(7) {
+		serve("e1", i, 1)
+		serve("e1", 0, 1) // stays
+	}
+	if again := p.LearnedCapacity("e0"); again != one {
+		t.Errorf("capacity = %d, want %d as before", again, one)
 	}
 }
 

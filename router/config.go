@@ -39,8 +39,9 @@ type Config struct {
 	// comes up to its full share of requests in flight. Zero means 30 s;
 	// negative means at once.
 	SlowStart time.Duration
-	// Reports is where reports of the engines are found. Nil means that there
-	// are none, which is fine for a single gateway.
+	// Reports is where reports of the engines are found, by Endpoint.ID. Nil means
+	// that there are none, which is fine for a single gateway. The pool forgets no
+	// endpoint there; see [loadstats.Table.Forget].
 	Reports *loadstats.Table
 	// ReportMaxAge is the age up to which a report is believed. Zero means 5 s.
 	ReportMaxAge time.Duration
@@ -55,11 +56,11 @@ type Config struct {
 	Hooks Hooks
 }
 
-// Hooks are functions that a pool calls, on the goroutine of the caller and
-// with no lock held; they may call the pool. For a request that waited in Acquire
-// that is the goroutine of whoever made room for it, and nobody else's turn comes
-// until the hook returns: it must not wait for anything, least of all in Acquire
-// or WaitIdle. Nil ones are left out.
+// Hooks are functions that a pool calls, on the goroutine of the caller, so from
+// many at once, and with no lock held; they may call the pool. For a request that
+// waited in Acquire that is the goroutine of whoever made room for it, and nobody
+// else's turn comes until the hook returns: it must not wait for anything, least
+// of all in Acquire or WaitIdle. Nil ones are left out.
 type Hooks struct {
 	// Decided is called with each decision before Pick or Acquire returns it.
 	Decided func(*Decision)
@@ -79,9 +80,9 @@ func (c *Config) setDefaults() error {
 	case c.Bound.Factor == -1:
 		c.Bound = balancer.Bound{}
 	case !(c.Bound.Factor >= 1) || math.IsInf(c.Bound.Factor, 0):
-		return fmt.Errorf("router: Bound.Factor %v is below 1", c.Bound.Factor)
+		return fmt.Errorf("router: Bound.Factor %v is not a number of at least 1", c.Bound.Factor)
 	case !(c.Bound.Gap >= 0) || math.IsInf(c.Bound.Gap, 0):
-		return fmt.Errorf("router: Bound.Gap %v is negative", c.Bound.Gap)
+		return fmt.Errorf("router: Bound.Gap %v is not a number of at least 0", c.Bound.Gap)
 	}
 	switch {
 	case c.MaxInFlight < 0:

@@ -10,8 +10,8 @@ import (
 
 // Decision is the answer of Pick: where the request goes, and why. It holds a
 // place at the endpoint until Release. The exported fields are set before Pick
-// returns and must not be changed. The methods are safe for concurrent use; a
-// Decision must not be copied.
+// returns; neither they nor what they point to may be changed. The methods are
+// safe for concurrent use; a Decision must not be copied.
 type Decision struct {
 	// Endpoint is where the request goes.
 	Endpoint Endpoint
@@ -75,6 +75,9 @@ type lease struct {
 	measured bool   // the tokens of the prompt are those of its blocks, not of a key
 	id       uint64 // among the announced ones
 	state    atomic.Uint32
+	// distance is how large the cache must be for what was predicted to be found,
+	// in blocks; zero if that is not known or not asked.
+	distance int32
 }
 
 // States of a lease.
@@ -121,13 +124,13 @@ func newDecision(p *Pool, s *scratch, r *Request, choice balancer.Choice, e *ent
 	return d
 }
 
-// FirstToken says that the answer has begun: the prefill is over, and what is
-// left is decoding. It is for the first byte of the answer's body: engines send
-// the headers of a stream before they compute anything, and at that time it
-// would teach a speed that is far too high. Without it the request counts as
-// prefill until Release. Further calls do nothing. An answer that comes in one piece has no first token
-// to tell of: calling this at its end would teach the pool a speed of prefill that
-// is far too low.
+// FirstToken says that a streamed answer has begun: the prefill is over, and what
+// is left is decoding. It is for the first byte of the answer's body: engines send
+// the headers of a stream before they compute anything, and at that time it would
+// teach a speed of prefill that is far too high. An answer that comes in one piece
+// has no first token to tell of: when its body comes everything is over, and the
+// speed would be far too low. Without FirstToken the request counts as prefill
+// until Release. Further calls do nothing.
 func (d *Decision) FirstToken() { d.FirstTokenAt(time.Now()) }
 
 // FirstTokenAt is FirstToken at a given time.
@@ -137,6 +140,7 @@ func (d *Decision) FirstTokenAt(now time.Time) {
 		return
 	}
 	l.firstToken(now)
+	l.pool.learnResident(l)
 	l.member.untold.add(0)
 	l.pool.announce(d, Event{Kind: FirstToken, At: now})
 	l.pool.dispatch(now)

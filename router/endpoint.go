@@ -5,26 +5,27 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Endpoint is a routing target: one engine, or several behind one address.
 type Endpoint struct {
-	// ID names the endpoint within its pool. It decides placement: the same IDs
-	// give the same homes in every gateway and after every restart.
+	// ID names the endpoint within its pool and must not be empty. It decides
+	// placement: the same IDs give the same homes in every gateway and after every
+	// restart.
 	ID string
 	// URL is where it is reached. The pool does not use it; an endpoint that
 	// comes back under the same ID with another URL is a new one, with nothing
 	// cached and nothing in flight.
 	URL *url.URL
-	// Weight is its capacity relative to the others. Zero means that it takes
-	// no new requests but finishes those it has.
+	// Weight is its capacity relative to the others, up to 2^20; 1 is usual. Zero
+	// means that it takes no new requests but finishes those it has.
 	Weight int
 	// KVCacheTokens is the size of its KV cache in tokens. Zero means
 	// Config.KVCacheTokens, or what the engine reports, or, where nobody says,
 	// what is learned from the cached tokens that answers tell.
 	KVCacheTokens int
-	// Labels are for Request.Eligible. They must not be changed while the pool
-	// has the endpoint.
+	// Labels are for Request.Eligible. Like the URL, they are copied by the pool.
 	Labels map[string]string
 }
 
@@ -39,32 +40,21 @@ func ParseEndpoints(urls ...string) ([]Endpoint, error) {
 	endpoints := make([]Endpoint, 0, len(urls))
 	for _, s := range urls {
 		u, err := url.Parse(s)
-		if err != nil {
-			return nil, fmt.Errorf("router: endpoint %q: %w", s, err)
-		}
-		if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, fmt.Errorf("router: endpoint %q: want http://host:port", s)
 		}
 		if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("router: endpoint %q: the ID, which logs show, would have a user, query or fragment in it", u.Redacted())
+			return nil, fmt.Errorf("router: endpoint at %q: the ID, which logs show, would have a user, query or fragment in it", u.Host)
 		}
 		endpoints = append(endpoints, Endpoint{ID: s, URL: u, Weight: 1})
 	}
 	return endpoints, nil
 }
 
-// check returns a sorted copy of the endpoints, or what is wrong with them.
+// checkEndpoints returns a sorted copy of the endpoints, or what is wrong with them.
 func checkEndpoints(endpoints []Endpoint) ([]Endpoint, error) {
 	sorted := slices.Clone(endpoints)
-	slices.SortFunc(sorted, func(a, b Endpoint) int {
-		switch {
-		case a.ID < b.ID:
-			return -1
-		case a.ID > b.ID:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(sorted, func(a, b Endpoint) int { return strings.Compare(a.ID, b.ID) })
 	for i := range sorted {
 		e := &sorted[i]
 		switch {

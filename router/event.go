@@ -206,8 +206,9 @@ func (p *Pool) announce(d *Decision, e Event) {
 }
 
 // Bus carries the events of several pools in one process to each other. The
-// zero value is ready. Adapters for messages between processes do the same with
-// AppendBinary and UnmarshalBinary.
+// zero value is ready. It is safe for concurrent use and must not be copied.
+// Adapters for messages between processes do the same with AppendBinary and
+// UnmarshalBinary.
 type Bus struct {
 	mu    sync.RWMutex
 	pools []*Pool
@@ -230,7 +231,8 @@ func (b *Bus) Join(p *Pool) error {
 	return nil
 }
 
-// Announce applies an event, at its time, to all pools but the one it comes from.
+// Announce applies an event of one of the pools, at its time, to all others. An
+// event that was decoded has no time and is for Pool.Apply.
 func (b *Bus) Announce(e *Event) {
 	b.mu.RLock()
 	pools := b.pools

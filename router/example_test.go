@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/warmroute/warmroute/router"
@@ -35,10 +36,11 @@ func Example() {
 	case err != nil:
 		fmt.Println("503")
 	default:
-		var outcome router.Outcome
-		defer func() { d.Release(outcome) }() // exactly once, whatever happens
-		d.FirstToken()                        // at the first byte of the answer's body
+		outcome := router.Outcome{Abandoned: true} // until more is known: a panic is nobody's success
+		defer func() { d.Release(outcome) }()      // whatever happens
+		d.FirstToken()                             // at the first byte of a streamed answer's body
 		fmt.Println(d.Reason, d.HomeRank)
+		outcome = router.Outcome{StatusCode: 200}
 	}
 	// Output: cold 0
 }
@@ -95,4 +97,96 @@ func ExampleHooks() {
 	// Output:
 	// a: balanced, 0 of 0 tokens cached (best 0), 0 in flight (limit 9)
 	// status 200
+}
+
+// Two gateways in front of the same engines: each hears what the other decides, so
+// that the next turn of a conversation is warm at either. Between processes the
+// events travel as AppendBinary and UnmarshalBinary make them.
+func ExampleBus() {
+	var bus router.Bus
+	var gateways [2]*router.Pool
+	for i := range gateways {
+		pool, err := router.New(router.Config{
+			Endpoints: []router.Endpoint{{ID: "a", Weight: 1}, {ID: "b", Weight: 1}},
+			Origin:    uint64(i + 1),
+			Hooks:     router.Hooks{Announce: bus.Announce},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := bus.Join(pool); err != nil {
+			log.Fatal(err)
+		}
+		gateways[i] = pool
+	}
+
+	var hasher tokenprefix.Hasher
+	var prompt tokenprefix.Signature
+	hasher.Text(&prompt, tokenprefix.Scope{}, []byte(strings.Repeat("You are the help desk. ", 1000)))
+	for _, pool := range gateways {
+		d, err := pool.Pick(router.Request{Prefix: &prompt})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(d.Reason, d.CachedTokens)
+		d.Release(router.Outcome{StatusCode: 200})
+	}
+	// Output:
+	// cold 0
+	// warm 5632
+}
+
+// An endpoint leaves when it has answered what it was sent.
+func ExamplePool_WaitIdle() {
+	pool, err := router.New(router.Config{Endpoints: []router.Endpoint{{ID: "a", Weight: 1}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	d, err := pool.Pick(router.Request{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// Weight 0: no new requests from here on.
+	if err := pool.SetEndpoints([]router.Endpoint{{ID: "a"}, {ID: "b", Weight: 1}}); err != nil {
+		log.Fatal(err)
+	}
+	go d.Release(router.Outcome{StatusCode: 200}) // at the end of its answer
+	if err := pool.WaitIdle(context.Background(), "a"); err != nil {
+		log.Fatal(err)
+	}
+	if err := pool.SetEndpoints([]router.Endpoint{{ID: "b", Weight: 1}}); err != nil {
+		log.Fatal(err)
+	}
+	for _, s := range pool.Stats() {
+		fmt.Println(s.Endpoint.ID)
+	}
+	// Output: b
+}
+
+// Engines that compute prompts, and others that generate the answers to them.
+func ExamplePrefillDecode() {
+	pool := func(ids ...string) *router.Pool {
+		endpoints := make([]router.Endpoint, len(ids))
+		for i, id := range ids {
+			endpoints[i] = router.Endpoint{ID: id, Weight: 1}
+		}
+		p, err := router.New(router.Config{Endpoints: endpoints})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return p
+	}
+	r := &router.PrefillDecode{Prefill: pool("p1", "p2"), Decode: pool("d1")}
+
+	pair, err := r.Pick(router.Request{Key: "session"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	outcome := router.Outcome{Abandoned: true}
+	defer func() { pair.Release(outcome) }()
+	fmt.Println(pair.Prefill.Reason, pair.Decode.Endpoint.ID)
+	pair.FirstToken() // the place at the prefill endpoint is free again
+	outcome = router.Outcome{StatusCode: 200}
+	// Output: cold d1
 }

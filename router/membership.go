@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/warmroute/warmroute/ring"
@@ -22,15 +23,7 @@ type entry struct {
 }
 
 func (s *snapshot) find(id string) *entry {
-	i, ok := slices.BinarySearchFunc(s.members, id, func(e entry, id string) int {
-		switch {
-		case e.id < id:
-			return -1
-		case e.id > id:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(s.members, id, func(e entry, id string) int { return strings.Compare(e.id, id) })
 	if !ok {
 		return nil
 	}
@@ -39,8 +32,9 @@ func (s *snapshot) find(id string) *entry {
 
 // SetEndpoints replaces the membership in one step. Endpoints that stay keep
 // their cache, their load and their homes; those that left take no new
-// requests, and what they have in flight is released to them. On an error the
-// old membership stays in force.
+// requests, and what they have in flight is released to them. The slice is not
+// kept. More than 65,535 endpoints, an ID that is empty or repeated and a number
+// out of its range are errors; then the old membership stays in force.
 func (p *Pool) SetEndpoints(endpoints []Endpoint) error {
 	return p.SetEndpointsAt(time.Now(), endpoints)
 }

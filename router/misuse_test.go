@@ -158,7 +158,7 @@ func TestPrefillDecode_CachedTokensAreOfThePrefill(t *testing.T) {
 		for range 2 { // the second one does nothing
 			pair.ReleaseAt(start, router.Outcome{CachedTokens: loadstats.Known(2560)})
 			prefill, decode := pools[0].LearnedCapacity("e0"), pools[1].LearnedCapacity("e0")
-			if prefill != (256<<10)*17/16 || decode != 256<<10 {
+			if prefill != (256<<10)*3/2 || decode != 256<<10 {
 				t.Errorf("streams %v: capacities %d and %d, want the first one to have grown once", streams, prefill, decode)
 			}
 		}

@@ -17,10 +17,15 @@ type Outcome struct {
 	// Abandoned says that the client left before the end. It says nothing about
 	// the endpoint, so nothing is learned, whatever the other fields say.
 	Abandoned bool
-	// StatusCode is the HTTP status of the answer, zero if there was none.
+	// StatusCode is the HTTP status of the answer, zero if there was none. 502,
+	// 503 and 504 count against the endpoint in its breaker, every status from 500
+	// on in its loadstats.Load.FailureShare. 429, and 503 with a RetryAfter, mean
+	// that the endpoint has enough, and it is left alone for a while. Others from
+	// 400 to 499 say nothing about it.
 	StatusCode int
 	// RetryAfter is the time for which an endpoint that answered 429 or 503
-	// asked to be left alone, zero if it did not ask.
+	// asked to be left alone, zero if it did not ask. It counts from one second, as
+	// for a 429 that does not ask, to 30 s.
 	RetryAfter time.Duration
 	// PromptTokens and CachedTokens are what the answer says about its usage. Give
 	// both: sizes of prompts are estimates, and what was cached can be compared

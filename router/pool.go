@@ -10,9 +10,9 @@ import (
 	"github.com/warmroute/warmroute/router/internal/prefixindex"
 )
 
-// Pool is a Router over a set of endpoints that may change. It is safe for
-// concurrent use and must not be copied. It starts no goroutine and needs no
-// Close.
+// Pool is a Router over a set of endpoints that may change. [New] makes one; the
+// zero value can't be used. It is safe for concurrent use and must not be copied.
+// It starts no goroutine and needs no Close.
 type Pool struct {
 	config  Config
 	index   *prefixindex.Index
@@ -52,8 +52,10 @@ func New(c Config) (*Pool, error) {
 }
 
 // Pick chooses an endpoint and reserves a place there, in one step. It never
-// blocks. The errors are ErrNoEndpoints, ErrSaturated (a *SaturatedError),
-// ErrRetryBudget, and whatever the policy returns; then nothing is reserved.
+// blocks. The errors are ErrNoEndpoints, ErrSaturated (a *SaturatedError) and
+// ErrRetryBudget, whatever the policy returns, and another one for a prefix whose
+// blocks are not of BlockTokens or a policy that breaks its rules. Then nothing is
+// reserved.
 func (p *Pool) Pick(r Request) (*Decision, error) {
 	now := r.At
 	if now.IsZero() {
@@ -84,7 +86,7 @@ func (p *Pool) Pick(r Request) (*Decision, error) {
 // admit checks a request and counts it.
 func (p *Pool) admit(r *Request, now time.Time) error {
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.BlockTokens != BlockTokens {
-		return fmt.Errorf("router: signature has blocks of %d tokens, want %d", r.Prefix.BlockTokens, BlockTokens)
+		return fmt.Errorf("router: Request.Prefix has BlockTokens %d, want %d", r.Prefix.BlockTokens, BlockTokens)
 	}
 	p.dropOldRemote(now)
 	if len(r.Exclude) == 0 {
@@ -183,6 +185,9 @@ func (p *Pool) reserve(s *scratch, r *Request, choice balancer.Choice) *Decision
 	l := &d.lease
 	l.sent, l.uncached, l.probe = s.now, uncached, probe
 	l.pin = p.index.Pin(&s.match, &e.slot, s.chain, s.ownBlocks(), s.nano, !s.info.Continues)
+	if e.capacity.learns() {
+		l.distance = int32(p.index.Distance(&l.pin))
+	}
 	if r.Prefix != nil && len(r.Prefix.Blocks) > 0 && r.Prefix.Tail != 0 && p.duplicates.begin(r.Prefix.Tail, e.member) {
 		l.tail = r.Prefix.Tail
 	}

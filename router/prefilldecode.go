@@ -3,7 +3,8 @@ package router
 import "time"
 
 // PrefillDecode routes to engines that are separated into a prefill and a
-// decode pool: one call, two endpoints.
+// decode pool: one call, two endpoints. Both fields are required. It is safe for
+// concurrent use if both routers are.
 type PrefillDecode struct {
 	// Prefill chooses where the prompt is computed; prefix affinity belongs
 	// here.
@@ -13,7 +14,8 @@ type PrefillDecode struct {
 	Decode Router
 }
 
-// Pair is a decision for both phases. Its methods are safe for concurrent use.
+// Pair is a decision for both phases, from [PrefillDecode.Pick]. It must be
+// released. Its methods are safe for concurrent use.
 type Pair struct{ Prefill, Decode *Decision }
 
 // Pick chooses both endpoints. If one can't be had, neither is taken, and the

@@ -135,9 +135,9 @@ func (l *lease) end(now time.Time, e *Event) {
 	}
 }
 
-// Disconnect releases everything that a pool announced and has not released: it
-// is gone, or its events are not coming through any more. What is older than an
-// hour is released without.
+// Disconnect releases everything that the pool with the given Config.Origin has
+// announced and not released: it is gone, or its events don't come through any
+// more. What is older than an hour is released without being told.
 func (p *Pool) Disconnect(origin uint64) { p.DisconnectAt(time.Now(), origin) }
 
 // DisconnectAt is Disconnect at a given time.

@@ -6,11 +6,11 @@
 //	pool, err := router.New(router.Config{Endpoints: endpoints})
 //	...
 //	d, err := pool.Pick(router.Request{Prefix: &signature})
-//	if err != nil { ... }                    // ErrSaturated, ErrNoEndpoints
-//	var outcome router.Outcome               // until more is known
-//	defer func() { d.Release(outcome) }()    // exactly once, whatever happens
-//	... forward to d.Endpoint.URL, call d.FirstToken() at the first byte of the
-//	answer's body, fill in outcome
+//	if err != nil { ... }                      // ErrSaturated, ErrNoEndpoints
+//	outcome := router.Outcome{Abandoned: true} // until more is known: a panic is nobody's success
+//	defer func() { d.Release(outcome) }()      // whatever happens
+//	... forward to d.Endpoint.URL, call d.FirstToken() at the first byte of a
+//	streamed answer's body, set outcome
 //
 // Pool.Acquire instead of Pick may hold a request until its endpoint has room:
 // the same decision, taken as late as possible.
@@ -37,8 +37,8 @@ type Router interface {
 // Request is what a router may know about a request. The zero value is a
 // request about which nothing is known: it goes by load.
 type Request struct {
-	// Prefix is the signature of the prompt. It is read during the call of Pick
-	// or Acquire only.
+	// Prefix is the signature of the prompt, nil if there is none. It is read
+	// during the call of Pick or Acquire only; after Enqueue until ready is called.
 	Prefix *tokenprefix.Signature
 	// Key is an explicit affinity key, such as a session id: requests with the
 	// same key have the same home. With a Prefix it moves only the home;
@@ -48,18 +48,20 @@ type Request struct {
 	// belong to one tenant.
 	Tenant string
 	// HeadStart is the request's priority in the queue: it is ordered there as if
-	// it had come so much earlier, or later if negative.
+	// it had come so much earlier, or later if negative. More than an hour counts
+	// as an hour.
 	HeadStart time.Duration
 	// MaxOutputTokens is the most the request may generate, zero if unknown.
 	MaxOutputTokens int
 	// Exclude lists the IDs of endpoints that were tried for this request
 	// already. A request with exclusions is a retry and takes from the pool's
-	// retry budget.
+	// retry budget: one for every ten requests without, and ten at once.
 	Exclude []string
-	// Eligible says whether an endpoint can serve the request at all, for
-	// example because it has the LoRA adapter. Nil means all can. It is called
-	// during Pick, with no lock held, and must not call the router. Acquire calls
-	// it for as long as the request waits, from whatever goroutine makes room.
+	// Eligible says whether an endpoint, which it must not change, can serve the
+	// request at all, for example because it has the LoRA adapter. Nil means all
+	// can. It is called during Pick, with no lock held, and must not call the
+	// router. Acquire calls it for as long as the request waits, from whatever
+	// goroutine makes room.
 	Eligible func(*Endpoint) bool
 	// At is the time of the request. Zero means time.Now(); simulations and
 	// tests give their own.

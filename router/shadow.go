@@ -11,10 +11,10 @@ import (
 // candidate's books follow the life of the real requests. It is safe for
 // concurrent use if both routers are.
 type Shadow struct {
-	// Router decides.
+	// Router decides. It is required.
 	Router Router
-	// Candidate is asked too. It needs a pool of its own over the same
-	// endpoints. Its errors cost nothing.
+	// Candidate is asked too. It is required, and needs a pool of its own over the
+	// same endpoints. Its errors cost nothing.
 	Candidate Router
 	// Compare is told both answers before Pick returns; candidate is nil if it
 	// had none. It must not release either. Nil means nobody is told.

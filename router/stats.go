@@ -11,8 +11,8 @@ type EndpointStats struct {
 	Endpoint Endpoint
 	// Left says that it is not a member any more and only finishes what it has.
 	Left bool
-	// Cooling says that the breaker keeps it out of the choice, Busy that it
-	// asked to be left alone for now.
+	// Cooling says that the breaker is open: it takes nothing but a probe when its
+	// time is over. Busy says that it asked to be left alone for now.
 	Cooling, Busy bool
 	// Picks counts the requests sent to it by this pool since it joined.
 	Picks int64

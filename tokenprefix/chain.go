@@ -8,8 +8,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// keyHeader is the room in front of the block that a keyed chain hashes with
-// it: the 32 bytes of the hashed key and the 32 bytes of the value before, one block of SHA-256.
+// keyHeader is the room in front of the block that a keyed chain hashes with it:
+// the 32 bytes of the hashed key and the 32 bytes of the value before, together
+// one block of SHA-256.
 const keyHeader = 2 * sha256.Size
 
 // A chain cuts a stream of bytes into blocks of one size and identifies every

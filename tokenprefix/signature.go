@@ -6,10 +6,10 @@ import "slices"
 //
 // Pass the same Signature to a [Hasher] again and again: its memory is reused, up
 // to about a sixth of the largest body, and hashing then allocates nothing. Each
-// call overwrites the whole Signature, Blocks included, so whoever keeps a signature longer than until the next call
-// keeps a [Signature.Clone]. The zero Signature is ready to use and identifies
-// nothing. A Signature is not safe for concurrent use, and must not be copied:
-// the copy would share its memory.
+// call overwrites the whole Signature, Blocks included, so whoever keeps a
+// signature longer than until the next call keeps a [Signature.Clone]. The zero
+// Signature is ready to use and identifies nothing. A Signature is not safe for
+// concurrent use, and must not be copied: the copy would share its memory.
 type Signature struct {
 	// Blocks[i] identifies the whole prompt up to the end of block i: equal
 	// values mean equal scope and equal text up to there. Only full blocks are

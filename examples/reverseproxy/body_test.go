@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -36,6 +38,30 @@ func TestC78_BombIsNotDecoded(t *testing.T) {
 		if d := g.decision(); d.Home != "" {
 			t.Errorf("decision = %v, want none by prefix", d)
 		}
+	}
+}
+
+// A MaxPeek without an end does not give clients all memory that they speak of.
+func TestHandler_AnyMaxPeek(t *testing.T) {
+	limits := map[int]bool{}
+	g := start(t, []string{engine(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })},
+		func(_ *router.Config, h *reverseproxy.Handler) {
+			h.MaxPeek = math.MaxInt
+			h.Decoders = map[string]reverseproxy.Decoder{"plain": func(dst, body []byte, limit int) ([]byte, error) {
+				limits[limit] = true
+				return append(dst, body...), nil
+			}}
+		})
+	g.post(chat("plain", 5000), "Content-Encoding: plain")
+	if d := g.decision(); d.Home == "" || limits[math.MaxInt] {
+		t.Errorf("decision = %v, decoded up to %v; want a prefix, and room for one byte more", d, limits)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader("{}"))
+	r.ContentLength = 1 << 50
+	w := httptest.NewRecorder()
+	g.server.Config.Handler.ServeHTTP(w, r)
+	if w.Code < 400 {
+		t.Errorf("status %d for two bytes of 2^50, want an error", w.Code)
 	}
 }
 

@@ -3,6 +3,7 @@ package reverseproxy
 import (
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -34,7 +35,7 @@ func (h *Handler) prepare() {
 	// ReverseProxy would log every client that leaves; hooks of the router see
 	// the same with more of it.
 	h.shared.log = log.New(io.Discard, "", 0)
-	h.shared.maxPeek = h.MaxPeek
+	h.shared.maxPeek = min(h.MaxPeek, math.MaxInt-1) // a decoder may look one byte further
 	if h.MaxPeek <= 0 {
 		h.shared.maxPeek = defaultMaxPeek
 	}

@@ -27,7 +27,7 @@ func TestHandler_RoutingFailedIsLogged(t *testing.T) {
 		change func(*router.Config, *reverseproxy.Handler)
 		router router.Router
 	}{
-		{"blocks of another size", "blocks of 16 tokens", "routing_failed", func(_ *router.Config, h *reverseproxy.Handler) {
+		{"blocks of another size", "BlockTokens 16", "routing_failed", func(_ *router.Config, h *reverseproxy.Handler) {
 			h.Hasher = &tokenprefix.Hasher{BlockTokens: 16}
 		}, nil},
 		{"a router's own error", "the moon is full", "routing_failed", nil, failingPicks{errors.New("the moon is full")}},

@@ -59,11 +59,15 @@ func (h *Handler) peek(r *http.Request) (*requestBody, error) {
 
 func isMultipart(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "multipart/") }
 
+// maxAhead is the most memory, in bytes, that a body gets because it says that it
+// is so long. Beyond that it grows with what comes.
+const maxAhead = 16 << 20
+
 // readUpTo appends to dst what r has until its end, which must be seen for whole
 // to be true, or until there is more than limit. The size is a guess, or
 // negative.
 func readUpTo(dst []byte, r io.Reader, limit, size int) (data []byte, whole bool, err error) {
-	if need := size + 1; cap(dst) < need { // one more, to see the end without growing
+	if need := min(size, maxAhead) + 1; cap(dst) < need { // one more, to see the end without growing
 		dst = make([]byte, 0, need)
 	}
 	for len(dst) <= limit {

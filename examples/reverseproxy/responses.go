@@ -47,7 +47,7 @@ func (t *ResponseTable) put(k responseKey, endpoint string) {
 	if size <= 0 {
 		size = defaultResponses
 	}
-	if t.young == nil || len(t.young) >= (size+1)/2 {
+	if t.young == nil || len(t.young) >= size-size/2 {
 		t.old, t.young = t.young, make(map[responseKey]string)
 	}
 	t.young[k] = endpoint

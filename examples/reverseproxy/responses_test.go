@@ -3,6 +3,7 @@ package reverseproxy_test
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -139,6 +140,13 @@ func TestResponseTable_IsBounded(t *testing.T) {
 	}
 	if got := reverseproxy.FindID([]byte(`{"id":"` + strings.Repeat("x", 1000) + `"}`)); got != "" {
 		t.Errorf("id of 1000 bytes = %q, want none", got)
+	}
+	all := &reverseproxy.ResponseTable{Size: math.MaxInt}
+	for i := range 100 {
+		all.Remember("t", fmt.Sprint("resp_", i), "e")
+	}
+	if all.Find("t", "resp_0") != "e" {
+		t.Error("a table of any size has forgotten the first of 100 ids")
 	}
 	fresh := &reverseproxy.ResponseTable{Size: 100}
 	fresh.Remember("t", "resp_0", "e")

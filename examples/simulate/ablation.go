@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/warmroute/warmroute/balancer"
 	"github.com/warmroute/warmroute/router"
@@ -39,6 +40,8 @@ func ablation() []policy {
 		capacity("capacity=half", "the cache is believed half as large as it is", func(tokens int) int { return tokens / 2 }),
 		capacity("capacity=double", "the cache is believed twice as large as it is", func(tokens int) int { return tokens * 2 }),
 		capacity("capacity=learned", "nobody tells the size of the cache", func(int) int { return -1 }),
+		relearned("learned_from=half", "it is learned, from half of it on", func(tokens int) int { return tokens / 2 }),
+		relearned("learned_from=double", "it is learned, from double of it on", func(tokens int) int { return tokens * 2 }),
 	}
 }
 
@@ -72,6 +75,27 @@ func capacity(name, about string, believed func(tokens int) int) policy {
 	return variant(name, about, func(s *routertest.Scenario) {
 		for i := range s.Engines {
 			s.Engines[i].Configured = believed(s.Engines[i].KVCacheTokens)
+		}
+	})
+}
+
+// relearned is a pool that was configured with a size, and is not any more: what it
+// was configured with is where learning starts.
+func relearned(name, about string, first func(tokens int) int) policy {
+	return variant(name, about, func(s *routertest.Scenario) {
+		for i := range s.Engines {
+			s.Engines[i].Configured = first(s.Engines[i].KVCacheTokens)
+		}
+		s.Router = func(g *routertest.Gateway) (router.Router, error) {
+			p, err := router.New(g.Config())
+			if err != nil {
+				return nil, fmt.Errorf("first capacity: %w", err)
+			}
+			unknown := slices.Clone(g.Endpoints)
+			for i := range unknown {
+				unknown[i].KVCacheTokens = 0
+			}
+			return p, p.SetEndpointsAt(time.Unix(1_000_000, 0), unknown)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -106,6 +107,7 @@ func (s *Scraper) fetch(ctx context.Context, url string, page *bytes.Buffer) err
 	if limit <= 0 {
 		limit = defaultMaxBytes
 	}
+	limit = min(limit, math.MaxInt64-1) // one more byte tells that there are too many
 	n, err := page.ReadFrom(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
 		return fmt.Errorf("scrape: read %s: %w", url, err)

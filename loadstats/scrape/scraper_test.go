@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -115,6 +116,17 @@ func TestScraper_Errors(t *testing.T) {
 		got, err := s.Report(t.Context(), tt.endpoint)
 		if got != noReading || err == nil || !strings.Contains(err.Error(), tt.text) || tt.want != nil && !errors.Is(err, tt.want) {
 			t.Errorf("%s: Report = %+v, %v, want an error with %q", tt.name, got, err, tt.text)
+		}
+	}
+}
+
+func TestScraper_AnyMaxBytes(t *testing.T) {
+	for _, most := range []int64{math.MinInt64, -1, 0, 100, math.MaxInt64} {
+		s := &scrape.Scraper{MaxBytes: most, Client: client(func(*http.Request) (*http.Response, error) {
+			return page(200, "vllm:num_requests_running 3\n"), nil
+		})}
+		if r, err := s.Report(t.Context(), "http://e"); err != nil || r.Running != loadstats.Known(3) {
+			t.Errorf("MaxBytes %d: %v running, %v, want 3", most, r.Running, err)
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"log"
 	"net/http"
 	"strings"
+	"time"
 
+	"github.com/warmroute/warmroute/balancer"
 	"github.com/warmroute/warmroute/router/routertest"
 )
 
@@ -36,4 +38,28 @@ func ExampleNewEngine() {
 	// Output:
 	// 156 tokens, 0 cached
 	// 156 tokens, 144 cached
+}
+
+// What would this policy do to this traffic? Two minutes of chat, and an engine that
+// crashes on the way, take a moment.
+func ExampleSimulate() {
+	chat, err := routertest.Chat(routertest.ChatConfig{Seed: 1, Rate: 5, Duration: 2 * time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, p := range []balancer.Policy{balancer.RoundRobin{}, balancer.Affinity{}} {
+		r, err := routertest.Simulate(routertest.Scenario{
+			Workload: chat,
+			Policy:   p,
+			Engines:  make([]routertest.EngineSpec, 4),
+			Changes:  []routertest.Change{{At: time.Minute, Kind: routertest.Crash, Endpoint: 2}},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%T: hit rate %.1f, mean TTFT %v\n", p, r.HitRate, r.TTFT.Mean.Round(10*time.Millisecond))
+	}
+	// Output:
+	// balancer.RoundRobin: hit rate 0.6, mean TTFT 100ms
+	// balancer.Affinity: hit rate 0.8, mean TTFT 60ms
 }

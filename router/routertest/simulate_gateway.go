@@ -93,6 +93,9 @@ func (c *cluster) addGateways() error {
 		if err != nil {
 			return err
 		}
+		if one.router == nil {
+			return errors.New("routertest: Scenario.Router returned no router")
+		}
 		if r, ok := one.router.(interface{ BlockTokens() int }); ok {
 			one.blockTokens = r.BlockTokens()
 		}

@@ -97,6 +97,8 @@ func (c *cluster) answered(a *attempt, d *router.Decision, err error) error {
 		return c.lose(a.call)
 	case err != nil:
 		return fmt.Errorf("routertest: request %d at %v: %w", len(c.calls)-1, c.now, err)
+	case d == nil:
+		return fmt.Errorf("routertest: request %d at %v got neither a decision nor an error", len(c.calls)-1, c.now)
 	}
 	a.decision, a.id, a.engine = d, int64(len(c.attempts)), c.find(d.Endpoint.ID)
 	if a.engine < 0 {

@@ -138,6 +138,8 @@ func TestSimulate_Errors(t *testing.T) {
 		}}},
 		{"MaxInFlight -1", routertest.Scenario{Workload: w, Router: config(func(c *router.Config) { c.MaxInFlight = -1 })}},
 		{"policy chose candidate -1", routertest.Scenario{Workload: w, Policy: wrong{}}},
+		{"Router returned no router", routertest.Scenario{Workload: w, Router: func(*routertest.Gateway) (router.Router, error) { return nil, nil }}},
+		{"neither a decision nor an error", routertest.Scenario{Workload: w, Router: func(*routertest.Gateway) (router.Router, error) { return silent{}, nil }}},
 		{`sent to "nowhere"`, routertest.Scenario{Workload: w, Router: func(*routertest.Gateway) (router.Router, error) { return nowhere{}, nil }}},
 		{"no method SetEndpointsAt", routertest.Scenario{
 			Workload: w, Router: func(*routertest.Gateway) (router.Router, error) { return &first{}, nil },
@@ -194,6 +196,11 @@ type wrong struct{}
 func (wrong) Choose(*balancer.PickInfo) (balancer.Choice, error) {
 	return balancer.Choice{Index: -1}, nil
 }
+
+// silent is a router that says nothing.
+type silent struct{}
+
+func (silent) Pick(router.Request) (*router.Decision, error) { return nil, nil }
 
 // nowhere is a router to an endpoint that does not exist.
 type nowhere struct{}

@@ -1,6 +1,7 @@
 package rivals
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -62,7 +63,7 @@ func newPreble() *preble {
 func (p *preble) choose(_ *fleet, r *request, candidates []*engine) (*engine, int) {
 	way := p.tree.walk(r.blocks)
 	known := agreed(way) * blockTokens
-	costs := p.costs(r.at, candidates)
+	costs := p.costs(r.at)
 	cheapest := func(among []*engine) *engine {
 		return least(among, func(e *engine) float64 { return costs[e.number] })[0]
 	}
@@ -93,7 +94,7 @@ func (p *preble) holders(way []step, candidates []*engine) []*engine {
 }
 
 // costs returns the cost of each engine, by number, in seconds.
-func (p *preble) costs(now time.Time, candidates []*engine) map[int]float64 {
+func (p *preble) costs(now time.Time) map[int]float64 {
 	p.forget(now)
 	costs := make(map[int]float64)
 	for _, n := range p.order {
@@ -204,17 +205,9 @@ func (p *preble) release(_ *fleet, l *flight, at time.Time) {
 
 // rebalance moves prefixes from the dearest engine to the cheapest.
 func (p *preble) rebalance(f *fleet, now time.Time) {
-	costs := p.costs(now, f.engines)
+	costs := p.costs(now)
 	sorted := slices.Clone(f.engines)
-	slices.SortStableFunc(sorted, func(a, b *engine) int {
-		switch {
-		case costs[a.number] > costs[b.number]:
-			return -1
-		case costs[a.number] < costs[b.number]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(sorted, func(a, b *engine) int { return cmp.Compare(costs[b.number], costs[a.number]) })
 	for to := sorted[len(sorted)-1].number; len(sorted) > 1; sorted = sorted[1:] {
 		from := sorted[0].number
 		if costs[from] < prebleShift*costs[to] {
@@ -235,15 +228,7 @@ func (p *preble) shift(from, to int, costs map[int]float64) {
 			all = append(all, moving{x, p.cost(x, from)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b moving) int {
-		switch {
-		case a.cost < b.cost:
-			return -1
-		case a.cost > b.cost:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b moving) int { return cmp.Compare(a.cost, b.cost) })
 	for _, m := range all {
 		if costs[from] < costs[to]+m.cost {
 			return

@@ -87,6 +87,24 @@ func TestMatch_CountsBranches(t *testing.T) {
 	}
 }
 
+// What is counted fades from one count to the next, and not when the clock is set
+// back.
+func TestMatch_CountedBranchesFade(t *testing.T) {
+	f := newFleet(1, 1000)
+	f.serve(0, chain(10, 0, 0), 0)
+	for i, at := range []int64{0, 60, 120, 60} {
+		f.serve(0, chain(10, 5, uint64(i+1)), at*second)
+	}
+	f.Match(&f.m, chain(10, 5, 9), 120*second)
+	// At 120 s there were 1/4 + 1/2 + 1; one more of a time before that came on top.
+	if !near(f.m.Branches, (1.75+1)/2) {
+		t.Errorf("Branches = %v, want 1.375", f.m.Branches)
+	}
+	if !near(f.m.AllBranches, 2.75+0.25) { // the first prompt counts, too
+		t.Errorf("AllBranches = %v, want 3", f.m.AllBranches)
+	}
+}
+
 // Where a path leaves the middle of what somebody holds there is one branch, as
 // long as that is in use; from then on it fades.
 func TestMatch_BranchInTheMiddleOfARun(t *testing.T) {
@@ -145,12 +163,24 @@ func TestUnpin_ClockSetBack(t *testing.T) {
 	f.serve(0, chain(0, 10, 2), 200)
 	f.serve(0, chain(0, 10, 1), 50) // an hour back, and still after the first use
 	pin := f.send(0, chain(0, 10, 1), 300)
-	if pin.LastUse != 201 {
-		t.Errorf("LastUse = %d, want it after the use at 200", pin.LastUse)
+	if pin.LastUse != 3 {
+		t.Errorf("LastUse = %d, want the third use", pin.LastUse)
 	}
 	f.Unpin(pin, 300)
 	if err := f.CheckInvariants(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What was used an hour ahead of a clock that was set back since does not count as
+// recent for an hour, once it is used again.
+func TestMatch_BranchAfterTheClockWasSetBack(t *testing.T) {
+	f := newFleet(1, 1000)
+	f.serve(0, chain(0, 10, 7), 3600*second)
+	f.serve(0, chain(10, 10, 1), 10*second)
+	f.Match(&f.m, chain(10, 10, 2), 130*second)
+	if !near(f.m.Branches, 0.25) {
+		t.Errorf("two minutes after its last use: Branches = %v, want 0.25", f.m.Branches)
 	}
 }
 

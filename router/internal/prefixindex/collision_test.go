@@ -61,3 +61,21 @@ func TestIndex_SurvivesHashesThatCollide(t *testing.T) {
 		}
 	}
 }
+
+// Of two runs that begin with the same hash the older one goes without the
+// younger one being lost.
+func TestIndex_TheOlderOfTwoThatCollideGoes(t *testing.T) {
+	f := newFleet(2, 100)
+	f.serve(0, []uint64{1}, 1)
+	f.serve(0, []uint64{1, 9}, 2)
+	f.serve(1, []uint64{2}, 3)
+	f.serve(1, []uint64{2, 9}, 4)
+	f.Forget(f.slots[0])
+	f.Match(&f.m, []uint64{2, 9}, 5)
+	if f.m.Deepest != 2 {
+		t.Errorf("Deepest = %d, want 2", f.m.Deepest)
+	}
+	if err := f.CheckInvariants(); err != nil {
+		t.Error(err)
+	}
+}

@@ -33,7 +33,7 @@ type Index struct {
 	// changes counts how often holdings have come, gone, or got another length: what
 	// a Match found before must be looked for again.
 	changes uint64
-	clock   int64 // of the last use
+	uses    int64 // that have ended so far
 	// branching counts the requests that left a prefix shared with others.
 	branching decaying
 	spare     spare
@@ -42,13 +42,6 @@ type Index struct {
 	// Positions of shadows: how many there were at one time, and those that are free.
 	positions int32
 	free      []int32
-}
-
-// tick returns the time of a use, for the order among all uses: later than any before,
-// also of those in the same nanosecond and if the clock was set back.
-func (x *Index) tick(now int64) int64 {
-	x.clock = max(x.clock+1, now)
-	return x.clock
 }
 
 // Slot is the place of an endpoint in an Index, from Join to Leave; one that was left
@@ -85,9 +78,11 @@ type Usage struct {
 // for all of it.
 type shadow struct {
 	Usage
-	slot   *Slot // nil once it has left
-	pos    int32
-	leaves leaves
+	slot     *Slot // nil once it has left
+	pos      int32
+	leaves   leaves
+	unpinned uint32 // blocks that ceased to be in use so far
+	marks    uint32 // calls of Distance so far
 }
 
 // New returns an empty index.
@@ -181,4 +176,8 @@ func (s *shadow) publish() {
 	}
 }
 
-func blocks32(n int) int32 { return int32(max(0, min(n, 1<<30))) }
+// maxBlocks bounds a capacity, and what requests in flight need for themselves
+// together, so that sums of both don't overflow.
+const maxBlocks = 1 << 30
+
+func blocks32(n int) int32 { return int32(max(0, min(n, maxBlocks))) }

@@ -97,7 +97,7 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 	}
 
 	m.Branches = deepest.branches.at(now)
-	if m.Deepest > 0 && m.Deepest < deepest.start+len(deepest.blocks) {
+	if m.Deepest < deepest.start+len(deepest.blocks) {
 		// The path parts from a run that somebody else continued.
 		m.Branches = deepest.recency(m.Deepest-deepest.start, now)
 	}
@@ -105,19 +105,19 @@ func (x *Index) Match(m *Match, chain []uint64, now int64) {
 }
 
 // recency is 1 if somebody who holds more than the first k blocks of the run is
-// using it, and fades from the last use on.
+// using it, and fades from the last use on. It is zero if nobody does.
 func (n *node) recency(k int, now int64) float64 {
-	used := int64(0)
+	recent := 0.0
 	for _, e := range n.holders {
 		switch {
 		case int(e.len) <= k:
 		case e.at.active > 0:
 			return 1
 		default:
-			used = max(used, e.at.used)
+			recent = max(recent, faded(1, now-e.at.seen))
 		}
 	}
-	return faded(1, now-used)
+	return recent
 }
 
 // holdingOf returns the deepest holding of an endpoint on the chain and how many of

@@ -17,6 +17,7 @@ var seed = flag.Uint64("seed", 1, "seed of the random histories, to replay one t
 type model struct {
 	capacity int
 	own      int // blocks that requests need for themselves
+	evicted  bool
 	blocks   map[uint64]*block
 }
 
@@ -34,6 +35,14 @@ func (m *model) depth(chain []uint64) int {
 		}
 	}
 	return len(chain)
+}
+
+// lastUse is the last use of the part of the chain that is held, zero if it goes on.
+func (m *model) lastUse(chain []uint64) int64 {
+	if held := m.depth(chain); held > 0 && m.blocks[chain[held-1]].active == 0 {
+		return m.blocks[chain[held-1]].used
+	}
+	return 0
 }
 
 func (m *model) evictOne() bool {
@@ -59,6 +68,7 @@ func (m *model) evictOne() bool {
 
 func (m *model) shrinkTo(n int) {
 	for len(m.blocks) > max(0, n) && m.evictOne() {
+		m.evicted = true
 	}
 }
 
@@ -86,11 +96,11 @@ func (m *model) pin(chain []uint64, own int) []*block {
 	return used
 }
 
-func (m *model) unpin(used []*block, own int, now int64) {
+func (m *model) unpin(used []*block, own int, use int64) {
 	m.own -= own
 	for _, b := range used {
 		b.active--
-		b.used = max(b.used, now)
+		b.used = use
 		b.computed = true
 	}
 	m.shrinkTo(m.capacity - m.own)
@@ -182,11 +192,32 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 			slot[i] = new(prefixindex.Slot)
 			x.Join(slot[i], models[i].capacity)
 		}
+		lose := func(i int) {
+			gen[i]++
+			models[i].own, models[i].evicted = 0, false
+			clear(models[i].blocks)
+		}
+		forget := func(i int) {
+			x.Forget(slot[i])
+			lose(i)
+		}
+		replace := func(i int) {
+			x.Leave(slot[i])
+			slot[i] = new(prefixindex.Slot)
+			x.Join(slot[i], models[i].capacity)
+			lose(i)
+		}
 		var flying []live
+		uses := int64(0)
 		var m prefixindex.Match
+		calm := history%2 == 1 // few are in flight, so that most of what is evicted was used again
 		for step := range 3000 {
 			now := int64(step + 1)
-			switch op := rng.IntN(100); {
+			op := rng.IntN(100)
+			if calm && len(flying) > 2 {
+				op = 50
+			}
+			switch {
 			case op < 50:
 				chain := prompts.next()
 				x.Match(&m, chain, now)
@@ -198,13 +229,20 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				i := rng.IntN(slots)
 				pin := func(m *prefixindex.Match, i int, chain []uint64) {
 					own := rng.IntN(3)
+					var want prefixindex.Pin
+					if len(chain) > 0 {
+						want.LastUse, want.Held = models[i].lastUse(chain), int32(len(models[i].blocks)+models[i].own)
+					}
 					pin := x.Pin(m, slot[i], chain, own, now, rng.IntN(2) == 0)
+					if pin.LastUse != want.LastUse || pin.Held != want.Held {
+						t.Fatalf("seed %d/%d step %d: Pin on %d = %+v, want %+v", *seed, history, step, i, pin, want)
+					}
 					if len(chain) > 0 {
 						flying = append(flying, live{i, pin, models[i].pin(chain, own), own, gen[i], chain})
 					}
 				}
-				switch rng.IntN(4) { // what makes the match out of date
-				case 0:
+				switch rng.IntN(20) { // what makes the match out of date
+				case 0, 1, 2, 3, 4:
 					other := slices.Clone(chain[:rng.IntN(len(chain)+1)])
 					for range rng.IntN(4) {
 						other = append(other, rng.Uint64())
@@ -212,9 +250,16 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					var m prefixindex.Match
 					x.Match(&m, other, now)
 					pin(&m, rng.IntN(slots), other)
-				case 1:
-					j := rng.IntN(slots)
-					x.SetCapacity(slot[j], models[j].capacity)
+				case 5, 6, 7, 8, 9:
+					m := models[i]
+					x.SetCapacity(slot[i], m.capacity/2)
+					m.shrinkTo(m.capacity/2 - m.own)
+					x.SetCapacity(slot[i], m.capacity)
+					m.evicted = false
+				case 10:
+					forget(i)
+				case 11:
+					replace(i)
 				}
 				pin(&m, i, chain)
 			case op < 95:
@@ -235,35 +280,30 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 				case withdraw:
 					m.withdraw(f.used, f.chain, f.own)
 				default:
-					m.unpin(f.used, f.own, now)
+					uses++
+					m.unpin(f.used, f.own, uses)
 				}
 			case op < 97:
 				i := rng.IntN(slots)
 				models[i].capacity = 10 + rng.IntN(60)
 				x.SetCapacity(slot[i], models[i].capacity)
 				models[i].shrinkTo(models[i].capacity - models[i].own)
+				models[i].evicted = false
 			case op < 98:
 				i := rng.IntN(slots)
-				lastUse := now - int64(rng.IntN(300))
+				lastUse := uses - int64(rng.IntN(150))
+				if len(flying) > 0 && flying[0].pin.LastUse > 0 {
+					lastUse = flying[0].pin.LastUse
+				}
 				before := len(models[i].blocks)
 				models[i].disprove(lastUse)
 				if got, want := x.Disprove(slot[i], lastUse), before-len(models[i].blocks); got != want {
 					t.Fatalf("seed %d/%d step %d: Disprove = %d, want %d", *seed, history, step, got, want)
 				}
 			case op < 99:
-				i := rng.IntN(slots)
-				x.Forget(slot[i])
-				gen[i]++
-				models[i].own = 0
-				clear(models[i].blocks)
+				forget(rng.IntN(slots))
 			default:
-				i := rng.IntN(slots)
-				x.Leave(slot[i])
-				gen[i]++
-				models[i].own = 0
-				clear(models[i].blocks)
-				slot[i] = new(prefixindex.Slot)
-				x.Join(slot[i], models[i].capacity)
+				replace(rng.IntN(slots))
 			}
 			if err := x.CheckInvariants(); err != nil {
 				t.Fatalf("seed %d/%d step %d: %v", *seed, history, step, err)
@@ -274,8 +314,11 @@ func TestIndex_BehavesLikeABlockCache(t *testing.T) {
 					pinned += min(1, b.active)
 				}
 				u := x.Usage(slot[i])
-				if c := cmp.Compare(int(u.Pinned), pinned); c != 0 || int(u.Blocks) != len(models[i].blocks) {
-					t.Fatalf("seed %d/%d step %d: usage of %d = %+v, want %d blocks, %d pinned", *seed, history, step, i, u, len(models[i].blocks), pinned)
+				if c := cmp.Compare(int(u.Pinned), pinned); c != 0 || int(u.Blocks) != len(models[i].blocks) || u.Evicted != models[i].evicted {
+					t.Fatalf("seed %d/%d step %d: usage of %d = %+v, want %d blocks, %d pinned, evicted %v", *seed, history, step, i, u, len(models[i].blocks), pinned, models[i].evicted)
+				}
+				if c, held, used := slot[i].Size(); c != models[i].capacity || held != len(models[i].blocks) || used != pinned+models[i].own {
+					t.Fatalf("seed %d/%d step %d: size of %d = %d, %d, %d, usage %+v", *seed, history, step, i, c, held, used, u)
 				}
 			}
 		}

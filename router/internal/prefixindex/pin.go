@@ -4,15 +4,20 @@ package prefixindex
 // endpoint. The zero Pin pins nothing.
 type Pin struct {
 	at *holding
-	// own is the number of blocks that the request uses beyond its chain.
-	own int32
-	// LastUse is when the matched part of the prompt had last been in use
-	// there, in UnixNano: if it turns out not to be cached, nothing older is.
-	// Zero if nothing matched or it was in use at the time.
+	// LastUse is the number of the use in which the matched part of the prompt had
+	// last been there: if it turns out not to be cached, nothing older is. Zero if
+	// nothing matched or it was in use at the time.
 	LastUse int64
 	// Held is the number of blocks that the endpoint held at the time, with those
 	// that requests in flight needed for themselves.
-	Held int
+	Held int32
+	// own is the number of blocks that the request uses beyond its chain, and added
+	// that of those in the chain that the endpoint did not hold.
+	own, added int32
+	// pinned is the number of blocks in use at the endpoint, this pin's included,
+	// and unpinned that of those that had ceased to be since it joined.
+	pinned   int32
+	unpinned uint32
 }
 
 // Pin records that a prompt was sent to an endpoint: its blocks are cached
@@ -37,7 +42,8 @@ func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, sh
 		from, depth = f.at, int(f.depth)
 	}
 
-	p := Pin{own: blocks32(own), Held: int(s.Blocks + s.Own)}
+	p := Pin{own: min(blocks32(own), maxBlocks-s.Own), added: int32(len(chain) - depth)}
+	p.Held = s.Blocks + min(s.Own, maxBlocks-s.Blocks)
 	s.Own += p.own
 	if from != nil {
 		if from.active == 0 {
@@ -57,12 +63,13 @@ func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, sh
 			s.leaves.add(p.at)
 		}
 		if from != nil {
-			x.unuse(from, 0)
+			x.unuse(from, 0, 0)
 		}
 	} else {
 		x.makeRoom(s, 0)
 	}
 	x.countBranch(m, p.at.node, chain, now, shared)
+	p.pinned, p.unpinned = s.Pinned, s.unpinned
 	s.publish()
 	return p
 }
@@ -86,7 +93,8 @@ func (x *Index) Unpin(p Pin, now int64) {
 			break
 		}
 	}
-	x.unuse(p.at, x.tick(now))
+	x.uses++
+	x.unuse(p.at, x.uses, now)
 	x.makeRoom(s, 0)
 	s.publish()
 }
@@ -104,7 +112,7 @@ func (x *Index) Withdraw(p Pin) {
 		return
 	}
 	s.Own -= p.own
-	x.unuse(p.at, 0)
+	x.unuse(p.at, 0, 0)
 	h := p.at
 	for h != nil && h.idle() && h.computed < h.blocks() {
 		up := h.parent
@@ -113,13 +121,15 @@ func (x *Index) Withdraw(p Pin) {
 	}
 	// What is left has been used as late as what follows it.
 	for ; h != nil && h.parent != nil; h = h.parent {
-		h.parent.used = max(h.parent.used, h.used)
+		if h.parent.used < h.used {
+			h.parent.used, h.parent.seen = h.used, h.seen
+		}
 	}
 	x.makeRoom(s, 0)
 	s.publish()
 }
 
-// Disprove records that a part of the cache last used at the given time was
+// Disprove records that a part of the cache whose last use had the given number was
 // found missing at the endpoint, and evicts everything that is idle and no
 // younger: a cache that lost the one has lost the others before. It returns how
 // many blocks that were.
@@ -153,15 +163,19 @@ func (x *Index) use(h *holding) {
 	}
 }
 
-// unuse counts one less, which was there until now; zero leaves no trace of it.
-func (x *Index) unuse(h *holding, now int64) {
+// unuse counts one less, whose use has the given number and ends now; zero leaves no
+// trace of it.
+func (x *Index) unuse(h *holding, use, now int64) {
 	for ; h != nil; h = h.parent {
 		h.active--
-		h.used = max(h.used, now)
+		if use > 0 {
+			h.used, h.seen = use, now
+		}
 		if h.active > 0 {
 			return
 		}
 		h.shadow.Pinned -= h.blocks()
+		h.shadow.unpinned += uint32(h.blocks())
 		if h.aside {
 			h.shadow.leaves.over(h)
 		}

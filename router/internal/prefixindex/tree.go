@@ -29,15 +29,17 @@ type holding struct {
 	shadow *shadow // nil once it was forgotten, with a request that still had it pinned
 	node   *node
 	parent *holding
-	used   int64 // last time it was in use, UnixNano
+	used   int64 // number of the use that ended last
+	seen   int64 // when that was, UnixNano
 	pos    int32 // in node.holders
 	kids   int32 // holdings of the same endpoint in nodes that follow
 	active int32 // requests in flight that end here, plus kids that are active
 	// computed is how many of its blocks a request has been computed with that is
 	// over; others may never be. If all are, so are those before it.
 	computed int32
-	queued   bool // among the leaves of its shadow
-	aside    bool // in their pinned part
+	mark     uint32 // of the last Distance that counted it
+	queued   bool   // among the leaves of its shadow
+	aside    bool   // in their pinned part
 }
 
 // blocks is how many blocks of its node the holding has.
@@ -112,7 +114,8 @@ func (x *Index) split(n *node, k int) *node {
 			continue
 		}
 		first := x.spare.holding()
-		first.shadow, first.parent, first.kids, first.used = h.shadow, h.parent, 1, h.used
+		first.shadow, first.parent, first.kids = h.shadow, h.parent, 1
+		first.used, first.seen = h.used, h.seen
 		first.computed = min(h.computed, int32(k))
 		first.active = min(h.active, 1)
 		first.enter(up, int32(k))
@@ -180,9 +183,18 @@ func (s *spare) node(n int) *node {
 	return got
 }
 
+// mostHolders is for how many holders a node that is kept has room: the next run will
+// hardly have more, and popular ones would leave room for the whole fleet in one node
+// after the other.
+const mostHolders = 8
+
 func (s *spare) keepNode(n *node) {
 	class := bits.Len(uint(cap(n.blocks) - 1))
-	*n = node{blocks: n.blocks[:0], holders: n.holders[:0], parent: s.nodes[class]}
+	holders := n.holders[:0]
+	if cap(holders) > mostHolders {
+		holders = nil
+	}
+	*n = node{blocks: n.blocks[:0], holders: holders, parent: s.nodes[class]}
 	s.nodes[class] = n
 }
 
