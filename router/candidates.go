@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -172,7 +173,10 @@ func (p *Pool) collect(s *scratch, r *Request) error {
 		if s.retryAt != 0 {
 			return saturated(s.nano, s.retryAt)
 		}
-		return ErrNoEndpoints
+		if n == 0 {
+			return ErrNoEndpoints
+		}
+		return fmt.Errorf("%w for this request: each of %d has weight 0, is excluded or is not eligible", ErrNoEndpoints, n)
 	}
 	if !p.bound(s) {
 		return saturated(s.nano, 0) // room may come with the next release

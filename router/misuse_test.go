@@ -332,3 +332,17 @@ func TestPick_PanicsLeaveNothingBehind(t *testing.T) {
 		t.Errorf("after the panics: %v", d)
 	}
 }
+
+// Whose decision nobody is told would hold its place for ever.
+func TestPool_EnqueueForNobody(t *testing.T) {
+	p := newPool(t, router.Config{Endpoints: fleet(1), MaxInFlight: 1})
+	for range 2 { // there is room, and there is none
+		if h := p.Enqueue(router.Request{At: start}, nil); h != nil {
+			t.Error("a request is held that nobody waits for")
+		}
+		if got := p.StatsAt(start)[0].Picks; got > 1 {
+			t.Errorf("%d requests were sent", got)
+		}
+		p.Pick(router.Request{At: start})
+	}
+}

@@ -139,8 +139,8 @@ func TestPool_ErrorsAreApart(t *testing.T) {
 		t.Errorf("empty pool: %v, want ErrNoEndpoints", err)
 	}
 	require.NoError(t, p.SetEndpoints(fleet(1)))
-	if _, err := p.Pick(router.Request{Eligible: func(*router.Endpoint) bool { return false }}); !errors.Is(err, router.ErrNoEndpoints) {
-		t.Errorf("nobody eligible: %v, want ErrNoEndpoints", err)
+	if _, err := p.Pick(router.Request{Eligible: func(*router.Endpoint) bool { return false }}); !errors.Is(err, router.ErrNoEndpoints) || !strings.Contains(err.Error(), "each of 1 ") {
+		t.Errorf("nobody eligible: %v, want ErrNoEndpoints that says why", err)
 	}
 	pick(t, p, router.Request{})
 	d := pick(t, p, router.Request{})

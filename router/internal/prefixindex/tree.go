@@ -91,8 +91,8 @@ func (x *Index) grow(parent *node, start int, run []uint64) *node {
 
 // split divides a run at offset k, 0 < k < len(run). The node goes on as the
 // second half, so that what is pinned at its end stays so; the first half is a
-// new node, which is returned. Holdings that reach no further than k move to it.
-func (x *Index) split(n *node, k int) *node {
+// new node. Holdings that reach no further than k move to it.
+func (x *Index) split(n *node, k int) {
 	up := x.spare.node(k)
 	up.blocks = append(up.blocks, n.blocks[:k]...)
 	up.start, up.parent, up.kids = n.start, n.parent, 1
@@ -128,7 +128,6 @@ func (x *Index) split(n *node, k int) *node {
 	clear(n.holders[len(kept):])
 	n.holders = kept
 	x.prune(n)
-	return up
 }
 
 // enter makes h a holder of the first blocks of n.
