@@ -40,9 +40,9 @@ const (
 // Until something is missing nobody knows how large the cache is: it is believed to
 // be somewhat larger than proven, but no larger than what other endpoints of
 // the pool at which something was missing can be, since fleets are mostly of one
-// kind, or few; those that are smaller than what is proven of this one don't count. Traffic that never comes back
-// to old prompts says little about the size: where it is known it should be
-// configured or reported.
+// kind, or few; those that are smaller than what is proven of this one don't count.
+// Traffic that never comes back to old prompts says little about the size: where it
+// is known it should be configured or reported.
 type capacity struct {
 	tokens     atomic.Int64
 	configured atomic.Bool  // nothing else counts
@@ -54,7 +54,6 @@ type capacity struct {
 	// forgot is when the shadow was emptied last, UnixNano: answers to requests
 	// from before have told what they can.
 	forgot atomic.Int64
-
 	// told says that answers tell what was cached: as long as none does, there is no
 	// use in measuring.
 	told atomic.Bool
@@ -145,12 +144,12 @@ func (p *Pool) learnResident(l *lease) {
 // large would have had, and takes what then is the likeliest capacity.
 func (p *Pool) weigh(m *member, found, missing int) {
 	c := &m.capacity
-	was := c.tokens.Load()
 	if c.known.Load() || found <= 0 && missing <= 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	was := c.tokens.Load()
 	if c.evidence == nil {
 		c.evidence = new(evidence)
 	}
