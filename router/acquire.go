@@ -105,8 +105,9 @@ func (p *Pool) await(ctx context.Context, answers <-chan answer, now func() time
 // return, unless the request is cancelled: from Enqueue itself if the request need
 // not wait, and then the result is nil, else from whatever call makes room for it.
 // That is done with no lock held, but others wait for it, so ready must not wait for
-// anything; if it is nil, nothing is done, since nobody could release the decision. While anything is held, DispatchAt must be
-// called when it says. A panic that is for a held request is an error for ready.
+// anything. If it is nil nothing is done, since nobody could release the decision.
+// While anything is held, DispatchAt must be called when it says. A panic that is for
+// a held request is an error for ready.
 func (p *Pool) Enqueue(r Request, ready func(*Decision, error)) *Held {
 	if ready == nil {
 		return nil

@@ -12,7 +12,7 @@ const farLeaves = 1024
 // if nothing matched, or the matched part was in use, or so lately that too much is
 // older. It is to be called right after Pin.
 func (x *Index) Distance(p *Pin) int {
-	if p.at == nil || p.LastUse == 0 {
+	if p.LastUse == 0 {
 		return 0
 	}
 	x.mu.Lock()
@@ -29,8 +29,8 @@ func (x *Index) Distance(p *Pin) int {
 	return int(s.Blocks + s.Own - p.own - p.added - older)
 }
 
-// older returns how many blocks that nothing uses were last used before the given
-// time, unless there are too many. What it counts gets the mark.
+// older returns how many blocks that nothing uses had their last use before the given
+// one, unless there are too many. What it counts gets the mark.
 func (l *leaves) older(used int64, mark uint32) (blocks int32, ok bool) {
 	var todo [64]int
 	n, seen := 0, 0

@@ -1,5 +1,12 @@
 package prefixindex
 
+// Usage returns the size of an endpoint's shadow, zero if it has left.
+func (x *Index) Usage(slot *Slot) Usage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slot.shadow.Usage
+}
+
 // Positions is the number of endpoints that there have been at one time.
 func (x *Index) Positions() int { return int(x.positions) }
 

@@ -69,9 +69,6 @@ type Usage struct {
 	Blocks   int32 // held
 	Pinned   int32 // held and in use by requests in flight
 	Own      int32 // needed by requests in flight besides what is held
-	// Evicted says that something had to go for want of room since the capacity
-	// was last set.
-	Evicted bool
 }
 
 // shadow is what one endpoint holds, as long as it takes part. The index's lock is
@@ -156,16 +153,8 @@ func (x *Index) SetCapacity(slot *Slot, blocks int) {
 	if s := slot.shadow; s.slot != nil {
 		s.Capacity = blocks32(blocks)
 		x.makeRoom(s, 0)
-		s.Evicted = false
 		s.publish()
 	}
-}
-
-// Usage returns the size of an endpoint's shadow, zero if it has left.
-func (x *Index) Usage(slot *Slot) Usage {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slot.shadow.Usage
 }
 
 // publish shows the size of the shadow to those who don't take the lock.

@@ -3,13 +3,13 @@ package prefixindex
 import "slices"
 
 // leaves are the holdings of one endpoint that nothing follows, by their last use. It
-// is a heap of four branches, so that the children of an entry are one cache line, and
+// is a heap of four branches, which is half as deep as one of two, and
 // it is lazy: a use changes the holding and leaves the heap alone, which learns of it
 // when the entry comes to the top.
 type leaves struct {
 	heap []leaf
-	// pinned are those that were found in use at the top; they come back when their
-	// requests are over.
+	// pinned are those that were in use when they came, or were found so at the top;
+	// they go to the heap when their requests are over.
 	pinned []*holding
 }
 

@@ -24,7 +24,7 @@ type Pin struct {
 // there from now on, and stay until Unpin. now is UnixNano. m is the prompt's
 // last match, which may be out of date. shared says that the request branches
 // off a prefix that others use too. Pinned blocks may exceed the capacity: the
-// engine then makes requests wait for memory, and Usage shows by how much. own
+// engine then makes requests wait for memory, and Slot.Size shows by how much. own
 // is the number of blocks that the request needs for itself besides, for the end
 // of its prompt and for its answer; they are not cached.
 func (x *Index) Pin(m *Match, slot *Slot, chain []uint64, own int, now int64, shared bool) Pin {
@@ -86,12 +86,8 @@ func (x *Index) Unpin(p Pin, now int64) {
 		return
 	}
 	s.Own -= p.own
-	for h := p.at; h != nil; h = h.parent {
-		if all := h.blocks(); h.computed < all {
-			h.computed = all
-		} else {
-			break
-		}
+	for h := p.at; h != nil && h.computed < h.blocks(); h = h.parent {
+		h.computed = h.blocks()
 	}
 	x.uses++
 	x.unuse(p.at, x.uses, now)
@@ -131,25 +127,18 @@ func (x *Index) Withdraw(p Pin) {
 
 // Disprove records that a part of the cache whose last use had the given number was
 // found missing at the endpoint, and evicts everything that is idle and no
-// younger: a cache that lost the one has lost the others before. It returns how
-// many blocks that were.
-func (x *Index) Disprove(slot *Slot, lastUse int64) int {
+// younger: a cache that lost the one has lost the others before.
+func (x *Index) Disprove(slot *Slot, lastUse int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	s := slot.shadow
 	if s.slot == nil {
-		return 0
+		return
 	}
-	before := s.Blocks
-	for {
-		h := s.leaves.oldest()
-		if h == nil || h.used > lastUse {
-			break
-		}
+	for h := s.leaves.oldest(); h != nil && h.used <= lastUse; h = s.leaves.oldest() {
 		x.shrink(h, h.blocks())
 	}
 	s.publish()
-	return int(before - s.Blocks)
 }
 
 // use counts one more request that ends at h.
@@ -259,7 +248,6 @@ func (x *Index) makeRoom(s *shadow, need int) {
 		if h == nil {
 			return
 		}
-		s.Evicted = true
 		x.shrink(h, min(excess, h.blocks()))
 	}
 }
